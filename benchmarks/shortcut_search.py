@@ -53,7 +53,7 @@ def main() -> int:
     found = []
     for each in search(training, held_out):
         found.append(each)
-        print(f"{each.task:6}{each.level:8}{each.players:22}{each.success.mean:8.3f}", flush=True)
+        print(f"{each.task:14}{each.level:8}{each.players:22}{each.success.mean:8.3f}", flush=True)
     table = needs_table(asked.suite, found)
     print(table.to_markdown())
     if asked.write:

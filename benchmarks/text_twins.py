@@ -1,6 +1,7 @@
 """A player that reads text twins only wins what perfect play wins, and no constant of a twin gives the answer away.
 
     python -m benchmarks.text_twins kidgym --games 1000 --details grid
+    python -m benchmarks.text_twins kidgym --variant balanced
     python -m benchmarks.text_twins raven --games 1000
     python -m benchmarks.text_twins constants --games 400
 
@@ -25,6 +26,7 @@ from typing import Any
 from benchmarks.twin_reader.panels import PanelReader
 from benchmarks.twin_reader.worlds import PICTURE, TwinReader
 from cluster.console import show
+from envs.kidgym.registry import VARIANTS
 from envs.raven import CONFIGURATIONS
 from evals.suite import Suite, play_episode
 from evals.suites.kidgym import KidGymSuite
@@ -45,13 +47,19 @@ def main() -> int:
     parser.add_argument(
         "--tasks", nargs="+", default=["all"], help="of KidGym, or configurations of RAVEN (default all)"
     )
+    parser.add_argument(
+        "--variant", choices=VARIANTS, default="published", help="of KidGym's games (default published)"
+    )
     asked = parser.parse_args()
     if asked.part == "constants":
         show([Table("constants", "Constants of twins", CONSTANTS, tuple(constants(asked.games, asked.tasks)))])
         return 0
     lost = 0
+    settings = {"variant": asked.variant} if asked.part == "kidgym" else {}
     for detail in asked.details:
-        suite, episodes, player = (kidgym if asked.part == "kidgym" else raven)(asked.games, asked.tasks, detail)
+        suite, episodes, player = (kidgym if asked.part == "kidgym" else raven)(
+            asked.games, asked.tasks, detail, **settings
+        )
         played, won = asyncio.run(count_wins(suite, episodes, player))
         rows = [(*cell, detail, played[cell], won[cell]) for cell in played]
         rows.append(("all", "", detail, played.total(), won.total()))
@@ -60,8 +68,12 @@ def main() -> int:
     return int(lost > 0)
 
 
-def kidgym(games: int, tasks: Sequence[str], detail: str) -> tuple[Suite, Sequence[Episode], Player]:
-    suite = KidGymSuite(tasks=tasks, modes=["zero_shot"], episodes=games, modality="text", detail=detail)
+def kidgym(
+    games: int, tasks: Sequence[str], detail: str, variant: str = "published"
+) -> tuple[Suite, Sequence[Episode], Player]:
+    suite = KidGymSuite(
+        tasks=tasks, modes=["zero_shot"], episodes=games, modality="text", detail=detail, variant=variant
+    )
     return suite, suite.plan(), TwinReader()
 
 

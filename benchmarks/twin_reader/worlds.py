@@ -63,10 +63,12 @@ def world_of(told: Told) -> World:
     """A world in the state that a prompt tells of."""
     task = next(name for pattern, name in _TASKS if re.search(pattern, told.goal))
     cls, now = TASKS[task], told.now
+    balanced = bool(_BALANCED.search(told.goal))
+    spare = int(balanced and task == "DMA")  # as published it has a step more than is needed
     world = object.__new__(cls)
     x, y, _ = now.person
     world.__dict__.update(
-        level=cls.budgets.index(told.budget) + 1,
+        level=cls.budgets.index(told.budget + spare) + 1,
         seed=0,
         cell_pixels=64,
         skin="",
@@ -81,6 +83,7 @@ def world_of(told: Told) -> World:
         terminated=False,
         _order=0,
         _actions=None,
+        variant="balanced" if balanced else "published",
     )
     world.__dict__.update(_KNOWN[task](told))
     return world
@@ -107,16 +110,24 @@ def _selection(told: Told) -> dict[str, Any]:
 
 
 def _sorting(told: Told) -> dict[str, Any]:
-    premise, conclusion, first = found(
-        r"the (\w+) the animal is, the (\w+) it is\. .*? from (\w+) to", told.goal
-    ).groups()
-    order = ORDERS[premise] if MORE[conclusion] == first else ORDERS[premise][::-1]
+    order = _told_order(told.goal)
     placed = {thing: _cell(place) for place, (thing, _) in told.now.things.items() if thing.startswith("animal/")}
     here = {*placed, *(held[0] for held in told.now.backpack if held)}
     answer = tuple(f"animal/{name}" for name in order if f"animal/{name}" in here)
     marked = _numbered(told.now)
     places = tuple(marked.get(number, placed.get(animal, -1)) for number, animal in enumerate(answer, 1))
     return {"answer": answer, "positions": places}
+
+
+def _told_order(goal: str) -> tuple[str, ...]:
+    """The animals in the order asked for, by a rule, or by comparing every two of them."""
+    comparisons = re.findall(r"the (\w+) is (\w+) than the (\w+)", goal)
+    if comparisons:
+        first = found(r" from (\w+) to", goal)[1]
+        later = [other if MORE[more] == first else one for one, more, other in comparisons]
+        return tuple(sorted({name for one, _, other in comparisons for name in (one, other)}, key=later.count))
+    premise, conclusion, first = found(r"the (\w+) the animal is, the (\w+) it is\. .*? from (\w+) to", goal).groups()
+    return ORDERS[premise] if MORE[conclusion] == first else ORDERS[premise][::-1]
 
 
 def _locks(told: Told) -> dict[str, Any]:
@@ -126,12 +137,14 @@ def _locks(told: Told) -> dict[str, Any]:
     fitting = tuple((color, color) for color in ("blue", "red", "yellow"))
     if told.now.style == "pairs":
         fitting = tuple((key.split("/")[1], door.split("/")[1]) for (key, _), (door, _) in told.now.rows)
-    decoys = tuple((cell, Item("chest")) for cell in chests if cell != treasure)
-    return {"treasure": treasure, "fitting": fitting, "decoys": decoys}
+    hidden = tuple((cell, Item("chest")) for cell in chests if cell != treasure)
+    return {"treasure": treasure, "fitting": fitting, "hidden": hidden}
 
 
 def _filling(told: Told) -> dict[str, Any]:
     board = told.now if told.now.rows else told.first
+    if len(board.rows) == 2:
+        return _pieces(told, tuple(piece for row in board.rows for piece, _ in row))
     return _pieces(told, tuple(f"quarter/{board.rows[0][0][0].split('/')[1]}/{number}" for number in range(1, 5)))
 
 
@@ -142,8 +155,9 @@ def _puzzle(told: Told) -> dict[str, Any]:
 def _pieces(told: Told, whole: tuple[str, ...]) -> dict[str, Any]:
     """What is missing where; places that are filled already count as filled rightly."""
     marked = _numbered(told.now)
-    filled = [_cell(place) for place in CORNERS if _cell(place) not in marked.values()]
-    count = len(found(r"at positions? ([IVX, ]+)", told.goal)[1].split(", "))
+    laid = [place for place in CORNERS if place in told.now.things]
+    filled = [_cell(place) for place in laid if _cell(place) not in marked.values()]
+    count = len(re.findall(r"[IVX]+", found(r"at positions? ([IVX, ]+)", told.goal)[1]))
     blanks = tuple(marked[number] if number in marked else filled.pop() for number in range(1, count + 1))
     needed = dict(zip(map(_cell, CORNERS), whole, strict=True))
     lies = {_cell(place): thing for place, (thing, _) in told.now.things.items()}
@@ -168,9 +182,11 @@ def _placement(told: Told) -> dict[str, Any]:
 
 
 def _counting(told: Told) -> dict[str, Any]:
-    number = int(found(r"Collect exactly (\d+)", told.goal)[1])
+    asked = re.findall(r"(\d+) ([a-z_]+)", found(r"Collect exactly (.*?)(?: in all)?, then", told.goal)[1])
     piles = [thing for thing, _ in told.now.things.values()] + [held[0] for held in told.now.backpack if held]
-    return {"target": number, "item": piles[0].split("/")[1], "declared": False}
+    names = {pile.split("/")[1] for pile in piles}
+    wanted = tuple((next(name for name in names if name[:4] == word[:4]), int(number)) for number, word in asked)
+    return {"target": sum(number for _, number in wanted), "item": wanted[0][0], "wanted": wanted, "declared": False}
 
 
 def _decode(told: Told) -> dict[str, Any]:
@@ -180,7 +196,12 @@ def _decode(told: Told) -> dict[str, Any]:
     return {"table": pairs, "query": query, "answer": dict(pairs)[query]}
 
 
+_BALANCED = re.compile(r"each position holds the piece|than the|of a thing\.$|every .*, every |is used up")
+"""Told by goals of balanced games only."""
 _TASKS = (
+    (r"shows a pattern of four", "PU"),
+    (r"shows a picture made of four", "FI"),
+    (r"hint block showed in that place", "MFI"),
     (r"^Put every ", "CL"),
     (r"^The hint block showed ", "SE"),
     (r"^In this world, ", "SO"),

@@ -124,7 +124,7 @@ def _replace_walls(rng: Random, layout: Layout, chests: int, distractor: bool) -
     rng.shuffle(walls)
     key = None
     if distractor:
-        key = next((wall for wall in walls if _needs_all(layout, field | 1 << wall)), None)
+        key = next((wall for wall in walls if needs_all(layout, field | 1 << wall)), None)
         if key is None:
             return None
         walls.remove(key)
@@ -134,7 +134,7 @@ def _replace_walls(rng: Random, layout: Layout, chests: int, distractor: bool) -
     return replace(layout, walls=rest, chests=tuple(walls[:chests]), distractor=key)
 
 
-def _needs_all(layout: Layout, field: int) -> bool:
+def needs_all(layout: Layout, field: int) -> bool:
     """Whether each door alone, locked, keeps the agent from the treasure in a set of cells."""
     return not any(region(field & ~(1 << door), layout.agent) >> layout.treasure & 1 for door in layout.doors)
 

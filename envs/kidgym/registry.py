@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, get_args
 
 import gymnasium
 
 from envs.kidgym.scene import RESOLUTIONS
 from envs.kidgym.tasks import ALL_TASKS
 from envs.kidgym.tasks.memory_decode import MemoryDecode, PublishedMemoryDecode
-from envs.kidgym.world import World
+from envs.kidgym.world import Variant, World
 
 TASKS: Final[dict[str, type[World]]] = {}
 """All registered tasks by short name, the twelve of the paper first."""
@@ -17,6 +17,9 @@ TASKS: Final[dict[str, type[World]]] = {}
 
 MDE_DECOYS: Final = ("table", "published")
 """Distractors of MDE: the table's other partners and things of their type; or any things, as published."""
+
+
+VARIANTS: Final[tuple[Variant, ...]] = get_args(Variant)
 
 
 def environment_id(task: str, level: int) -> str:
@@ -59,7 +62,14 @@ def task_class(task: str) -> type[World]:
 
 
 def make(
-    task: str, level: int, seed: int, *, cell_pixels: int = 64, skin: str = "", mde_decoys: str = MDE_DECOYS[0]
+    task: str,
+    level: int,
+    seed: int,
+    *,
+    cell_pixels: int = 64,
+    skin: str = "",
+    mde_decoys: str = MDE_DECOYS[0],
+    variant: Variant = "published",
 ) -> World:
     """One episode.
 
@@ -70,6 +80,7 @@ def make(
         cell_pixels: Edge of a cell in the episode's frames: 32, 64 or 96.
         skin: Folder of sprites that replace the built-in ones; empty for none.
         mde_decoys: Where MDE takes its distractors from, ``table`` or ``published``; other tasks are the same with both.
+        variant: How the game is drawn; a task that has no such variant (``World.variants``) is drawn as published.
 
     Raises:
         ValueError: an unknown task, level or resolution (the message says which exist), or a skin that lacks a sprite.
@@ -79,6 +90,8 @@ def make(
     cls = task_class(task)
     if mde_decoys == "published" and cls is MemoryDecode:
         cls = PublishedMemoryDecode
+    if variant not in VARIANTS:
+        raise ValueError(f"unknown variant {variant!r} of KidGym: there are {', '.join(VARIANTS)}")
     levels = range(1, len(cls.budgets) + 1)
     if type(level) is not int or level not in levels:
         known = ", ".join(map(str, levels))
@@ -90,7 +103,7 @@ def make(
         from envs.kidgym.render import check_skin  # drawing is loaded only where it is needed
 
         check_skin(skin)
-    return cls(level, seed, cell_pixels, skin)
+    return cls(level, seed, cell_pixels, skin, variant if variant in cls.variants else "published")
 
 
 for _task in ALL_TASKS:

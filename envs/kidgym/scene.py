@@ -30,7 +30,7 @@ class Item(NamedTuple):
     sprite: str
     """Name within the skin, such as ``animal/cat`` (``envs.kidgym.catalog.SPRITES`` lists them)."""
     label: str = ""
-    """Digit drawn at the bottom of the cell; empty for none."""
+    """Number drawn at the bottom of the cell; empty for none."""
 
 
 class Hint(NamedTuple):

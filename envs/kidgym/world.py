@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Hashable, Iterable
 from random import Random
-from typing import ClassVar, Final, NamedTuple, Self
+from typing import ClassVar, Final, Literal, NamedTuple, Self
 
 from envs.kidgym import grid
 from envs.kidgym.catalog import SLOTS
@@ -34,6 +34,10 @@ CONTINUE: Final = Action("continue", "continue")
 """The only action while a memory task shows what has to be remembered."""
 
 
+Variant = Literal["published", "balanced"]
+"""How a task's games are drawn: as published, or so that nothing beside its skill wins them (docs/validity_kidgym.md)."""
+
+
 class StepResult(NamedTuple):
     """What one step did."""
 
@@ -55,6 +59,7 @@ class World(abc.ABC):
 
     Attributes:
         level: From 1 to the number of budgets.
+        variant: How the episode is drawn, one of ``variants``.
         seed: Decides the whole episode, the order of every action list included.
         scene: What lies on the playfield, by cell. Everything in it blocks the way.
         agent: The agent's cell.
@@ -71,11 +76,15 @@ class World(abc.ABC):
     """Most steps, by level."""
     memory: ClassVar[bool] = False
     """Whether the episode opens with a frame that has to be remembered."""
-    max_actions: ClassVar[int] = 16
-    """Length of the longest action list of any level."""
+    variants: ClassVar[tuple[Variant, ...]] = ("published",)
+    """How games can be drawn; the first is the default."""
+    max_actions: int = 16
+    """Length of the longest action list of any level; ``build`` may set another for its variant."""
 
-    def __init__(self, level: int, seed: int, cell_pixels: int = 64, skin: str = "") -> None:
-        self.level, self.seed = level, seed
+    def __init__(
+        self, level: int, seed: int, cell_pixels: int = 64, skin: str = "", variant: Variant = "published"
+    ) -> None:
+        self.level, self.seed, self.variant = level, seed, variant
         self.cell_pixels, self.skin = cell_pixels, skin
         self.background = "park"
         self.scene: dict[int, Item] = {}
@@ -84,7 +93,8 @@ class World(abc.ABC):
         self.watching = self.memory
         self.steps = 0
         self.success = self.terminated = False
-        rng = Random(f"{self.name}/{level}/{seed}")
+        drawn_as = "" if variant == "published" else f"/{variant}"
+        rng = Random(f"{self.name}/{level}/{seed}{drawn_as}")
         self.build(rng)
         self._order = rng.getrandbits(62)
         self._actions: tuple[Action, ...] | None = None
@@ -127,6 +137,11 @@ class World(abc.ABC):
     def progress(self) -> Hashable:
         """Whatever decides the rest of the game besides scene, backpack, agent and ``watching``."""
         return None
+
+    @property
+    def balanced(self) -> bool:
+        """Whether the episode is drawn so that nothing beside the task's skill wins it."""
+        return self.variant == "balanced"
 
     # --- what a task builds with --------------------------------------------------------------------------------------
 

@@ -163,7 +163,7 @@ def test_a_decoy_loses_at_once():
         world = make("MMA", 1, seed)
         for action in solve(world)[:-1]:
             world.take(action)
-        for cell in members(mask(cell for cell, _ in world.decoys)):
+        for cell in members(mask(cell for cell, _ in world.hidden)):
             attempt = world.copy()
             result = attempt.take(next(action for action in attempt.options if action.cell == cell))
             assert (result.accepted, result.success, result.terminated) == (True, False, True)

@@ -52,7 +52,7 @@ def test_what_a_memory_task_hides_is_not_told(task):
         return
     world.step(0)
     other = world.copy()
-    setattr(other, hidden[task], other.decoys[0][0] if task == "MMA" else ())
+    setattr(other, hidden[task], other.hidden[0][0] if task == "MMA" else ())
     assert [world.frame.twin(detail) for detail in DETAILS] == [other.frame.twin(detail) for detail in DETAILS]
 
 

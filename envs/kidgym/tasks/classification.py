@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from envs.kidgym.catalog import BASKET_COLORS, ITEMS, SCENE_OF_TYPE, words
+from envs.kidgym.catalog import BASKET_COLORS, ITEMS, SCENE_OF_TYPE, SLOTS, words
 from envs.kidgym.scene import Item
 from envs.kidgym.world import Action, World, slots
 
@@ -17,30 +17,38 @@ class Classification(World):
         offers no more picking up.
     Reward: 1 when everything is in its basket.
     Termination: when everything is in its basket; 4, 8 or 12 steps, which is the fewest possible.
+
+    Balanced: four kinds and four baskets, and 2, 4 or 6 things of at least 2, 3 or 4 kinds; so the baskets are not filled
+    evenly, and what was put into one tells little of the others.
     """
 
     name = "CL"
     title = "Classification"
     budgets = (4, 8, 12)
+    variants = ("published", "balanced")
     max_actions = 9
 
     def build(self, rng: Random) -> None:
-        """Draw a type, two of its items and two basket colors."""
+        """Draw a type, two of its items (balanced, four) and as many basket colors."""
+        count = len(BASKET_COLORS) if self.balanced else 2
         kind = rng.choice(list(ITEMS))
         self.background = SCENE_OF_TYPE[kind]
-        items = [f"{kind}/{name}" for name in rng.sample(ITEMS[kind], 2)]
-        baskets = [f"basket/{color}" for color in rng.sample(BASKET_COLORS, 2)]
+        items = [f"{kind}/{name}" for name in rng.sample(ITEMS[kind], count)]
+        baskets = [f"basket/{color}" for color in rng.sample(BASKET_COLORS, count)]
         self.belongs = tuple(zip(items, baskets, strict=True))
-        self.scene = self.scatter(rng, [Item(sprite) for sprite in [*items * self.level, *baskets]])
+        things = items * self.level
+        if self.balanced:
+            self.max_actions = len(SLOTS) * count
+            different = rng.sample(items, self.level + 1)
+            things = [*different, *rng.choices(items, k=2 * self.level - len(different))]
+        self.things = tuple(things)
+        self.scene = self.scatter(rng, [Item(sprite) for sprite in [*things, *baskets]])
 
     @property
     def goal(self) -> str:
         """Which item goes where."""
-        (item, basket), (other, its_basket) = self.belongs
-        return (
-            f"Put every {words(item)} in the {words(basket)} basket "
-            f"and every {words(other)} in the {words(its_basket)} basket."
-        )
+        *parts, last = (f"every {words(item)} in the {words(basket)} basket" for item, basket in self.belongs)
+        return f"Put {', '.join(parts)} and {last}."
 
     def choices(self) -> list[Action]:
         """Everything outside a basket can be picked up, everything in the backpack put in either basket."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Final
 
 from envs.kidgym.catalog import PILED, SCENE_OF_TYPE, counted, words
 from envs.kidgym.scene import Item
 from envs.kidgym.world import Action, World
+
+LABELED_PILES: Final = 10
+"""Most piles: each has a digit."""
 
 
 class Counting(World):
@@ -16,41 +20,77 @@ class Counting(World):
     Actions: pick up a pile, which a full backpack refuses; declare that the number has been collected.
     Reward: 1 when the declaration is true.
     Termination: with the declaration, or when the backpack is full and still holds too few; 5 steps (needed are 2 to 4).
+
+    Balanced: piles of 3 or, at level 3, 4 things, and a number of each thing has to be collected. Of each thing just one of
+    the three piles, or two of them, will do, so that piles taken without counting are all right in one game of 27 or 36.
     """
 
     name = "CO"
     title = "Counting"
     budgets = (5, 5, 5)
     max_actions = 10
+    variants = ("published", "balanced")
 
     def build(self, rng: Random) -> None:
-        """Draw a thing and the number."""
+        """Draw things, their piles, and the number of each."""
         kind = rng.choice(list(PILED))
         self.background = SCENE_OF_TYPE[kind]
-        self.item = rng.choice(PILED[kind])
-        self.target = rng.randint(self.level, 3 * self.level)
-        piles = [Item(f"pile/{self.item}/{size}") for size in (1, 2, 3) for _ in range(self.level)]
+        if self.balanced:
+            piles = self.draw_several(rng, kind)
+        else:
+            self.item = rng.choice(PILED[kind])
+            self.target = rng.randint(self.level, 3 * self.level)
+            self.wanted: tuple[tuple[str, int], ...] = ((self.item, self.target),)
+            piles = [Item(f"pile/{self.item}/{size}") for size in (1, 2, 3) for _ in range(self.level)]
         self.scene = self.scatter(rng, piles)
         self.declared = False
+
+    def draw_several(self, rng: Random, kind: str) -> list[Item]:
+        """Balanced: draw several things with a number each that a single choice of piles makes up; returns all piles."""
+        self.max_actions = LABELED_PILES + 1
+        several = 4 if self.level == 3 else 3
+        names = rng.sample(PILED[kind], several)
+        sizes: list[tuple[int, ...]] = [(1, 2, 3)] * several
+        numbers = [rng.choice((1, 2)) for _ in names]
+        if self.level == 2:
+            numbers[0] = rng.choice((4, 5))  # two of its piles
+        if self.level == 3:  # two of the things have two piles only, as there are ten labels
+            for place in (2, 3):
+                sizes[place] = tuple(sorted(rng.sample((1, 2, 3), 2)))
+                numbers[place] = rng.choice(sizes[place])
+        self.wanted = tuple(rng.sample(list(zip(names, numbers, strict=True)), several))
+        self.item, self.target = "", sum(numbers)
+        return [Item(f"pile/{name}/{size}") for name, of_name in zip(names, sizes, strict=True) for size in of_name]
+
+    @property
+    def asked(self) -> str:
+        """What is to be collected, in words."""
+        *parts, last = (counted(number, name) for name, number in self.wanted)
+        return f"{', '.join(parts)} and {last}" if parts else last
 
     @property
     def declaration(self) -> str:
         """The action that ends the game, in the words of both goal and action list."""
-        return f"I have already collected {counted(self.target, self.item)}"
+        return f"I have already collected {self.asked}"
 
     @property
     def goal(self) -> str:
         """How many, and how to say so."""
+        if self.balanced:
+            return (
+                f"Collect exactly {self.asked}, then choose the action '{self.declaration}'. "
+                "You pick up piles: each holds one, two or three of a thing."
+            )
         return (
-            f"Collect exactly {counted(self.target, self.item)} in all, then choose the action '{self.declaration}'. "
+            f"Collect exactly {self.asked} in all, then choose the action '{self.declaration}'. "
             "You pick up piles: each holds one, two or three of them."
         )
 
     def choices(self) -> list[Action]:
         """Every pile, with a full backpack too (the declaration alone would give it away), and the declaration."""
+        thing = "pile" if self.balanced else words(self.item)
         picks = [
-            Action(f"pick up the {words(self.item)} with label {pile.label}", "pick", cell)
-            for cell, pile in self.scene.items()
+            Action(f"pick up the {thing} with label {pile.label}", "pick", cell) for cell, pile in self.scene.items()
         ]
         return [*picks, Action(self.declaration, "declare")]
 
@@ -66,8 +106,14 @@ class Counting(World):
         """The sum of the piles in the backpack."""
         return sum(int(pile.sprite.rpartition("/")[2]) for pile in self.backpack)
 
+    def lacking(self, name: str) -> int:
+        """How many of a thing are still to be collected; negative if there are too many."""
+        held = (pile.sprite.rpartition("/") for pile in self.backpack)
+        return dict(self.wanted).get(name, 0) - sum(int(size) for of, _, size in held if of == f"pile/{name}")
+
     def verdict(self) -> bool | None:
         """Decided by the declaration, or by a full backpack that does not suffice."""
+        lacking = [self.lacking(name) for name, _ in self.wanted]
         if self.declared:
-            return self.collected == self.target
-        return False if not self.has_room and self.collected < self.target else None
+            return not any(lacking)
+        return False if not self.has_room and max(lacking) > 0 else None

@@ -24,6 +24,8 @@ class DecodeMaze(Maze):
     Actions: as in MA.
     Reward: 1 when the diamond is obtained.
     Termination: when the diamond is obtained; 4, 6 or 8 steps, one more than needed.
+
+    Balanced: as in MA, without a step to spare; any of the six codes, also with keys that open doors of their own color.
     """
 
     name = "DMA"
@@ -32,12 +34,22 @@ class DecodeMaze(Maze):
 
     def build(self, rng: Random) -> None:
         """Draw a maze and a code."""
+        if self.balanced:
+            code = dict(zip(LOCK_COLORS, rng.sample(LOCK_COLORS, len(LOCK_COLORS)), strict=True))
+            self.build_balanced(rng, code)
+            self.table = tuple(rng.sample(self.fitting, len(self.fitting)))
+            return
         layout = lay_out(rng, doors=self.level, walls=rng.randint(5, 10), distractor=self.level == 1)
         code = rng.choice(CYCLES)
         fitting = tuple((key, code[key]) for key in rng.sample(LOCK_COLORS, self.level))
         distractor = () if layout.distractor is None else ((layout.distractor, Item(f"key/{fitting[0][1]}")),)
         self.furnish(rng, layout, fitting, *distractor)
         self.table = tuple(rng.sample(fitting, len(fitting)))
+
+    @property
+    def budget(self) -> int:
+        """Most steps that this level allows."""
+        return super().budget - self.balanced
 
     @property
     def hint(self) -> Hint:
@@ -50,4 +62,5 @@ class DecodeMaze(Maze):
         return (
             "Obtain the diamond in the maze. A locked door blocks the way until you unlock it with its key, "
             "and you have to obtain a key before you can use it. The hint block on the left shows which key opens which door."
+            f"{self.not_all}"
         )

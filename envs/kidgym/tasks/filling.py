@@ -12,6 +12,8 @@ from envs.kidgym.world import Action, World, slots
 
 BOARD: Final = (at(1, 1), at(2, 1), at(1, 2), at(2, 2))
 """Cells of the 2x2 board in the order of the quarters."""
+MIRRORED: Final = ((1, 2), (3, 4))
+"""Quarters that mirror each other, left and right."""
 START: Final = at(3, 3)
 PIECES: Final = 4
 
@@ -24,21 +26,41 @@ class Filling(World):
     Actions: place a piece from the backpack at a position that is still free. Any piece fits.
     Reward: 1 when every position holds the right piece.
     Termination: when all positions are filled; 1, 2 or 3 steps, which is the fewest possible.
+
+    Balanced: the hint block shows four pieces as a picture, two mirrored quarters of two animals each, in any order; the
+    backpack holds just these, and the frame nothing but the positions. What is missing can only be seen in the hint block,
+    by its animal and its side.
     """
 
     name = "FI"
     title = "Filling"
     budgets = (1, 2, 3)
+    variants = ("published", "balanced")
     max_actions = 12
 
     def build(self, rng: Random) -> None:
         """Draw an animal, its missing quarters and pieces that do not belong."""
+        if self.balanced:
+            self.build_balanced(rng, self.draw_pieces(rng))
+            return
         self.animal = rng.choice(QUARTERED)
         whole = [f"quarter/{self.animal}/{quarter}" for quarter in range(1, 5)]
         missing = self.set_board(rng, whole)
         others = [f"quarter/{name}/{quarter}" for name in QUARTERED for quarter in range(1, 5)]
         others = [piece for piece in others if piece not in missing]
         self.fill_backpack(rng, [*missing, *rng.sample(others, PIECES - len(missing))])
+
+    def draw_pieces(self, rng: Random) -> list[str]:
+        """Balanced: four pieces of which an animal alone, or a side alone, tells no more than two apart."""
+        animals, sides = rng.sample(QUARTERED, 2), rng.choice(MIRRORED)
+        return [f"quarter/{animal}/{side}" for animal in animals for side in sides]
+
+    def build_balanced(self, rng: Random, pieces: list[str]) -> None:
+        """Draw the order of four pieces, and which of them are to be placed; the frame shows none of the others."""
+        self.pattern = tuple(rng.sample(pieces, len(pieces)))
+        self.set_board(rng, list(self.pattern))
+        self.scene = {cell: self.scene[cell] for cell in self.blanks}
+        self.fill_backpack(rng, pieces)
 
     def set_board(self, rng: Random, whole: list[str]) -> list[str]:
         """Lay the board with as many blanks as the level, numbered in reading order; returns the missing pieces."""
@@ -57,12 +79,20 @@ class Filling(World):
 
     @property
     def hint(self) -> Hint | None:
-        """The whole animal."""
-        return Hint("box", ((Item(f"animal/{self.animal}"),),))
+        """The whole animal; balanced, the four pieces in their order."""
+        if not self.balanced:
+            return Hint("box", ((Item(f"animal/{self.animal}"),),))
+        upper_left, upper_right, lower_left, lower_right = map(Item, self.pattern)
+        return Hint("box", ((upper_left, upper_right), (lower_left, lower_right)))
 
     @property
     def goal(self) -> str:
         """What the board has to become."""
+        if self.balanced:
+            return (
+                "The hint block on the left shows a picture made of four pieces. Place pieces from the backpack in the "
+                f"frame at {self.numerals}, so that each position holds the piece that the hint block shows in that place."
+            )
         return (
             f"The picture in the frame lacks the pieces at {self.numerals}. Complete it: place pieces "
             "from the backpack so that it shows the animal in the hint block on the left."

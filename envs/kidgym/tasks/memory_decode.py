@@ -18,6 +18,9 @@ class MemoryDecode(World):
     Actions: continue; then choose a thing.
     Reward: 1 when the partner is chosen.
     Termination: with the first choice; 2, 3 or 4 steps (needed are 2).
+
+    Balanced: a table of 4, 6 or 8 pairs, and the things to choose from are its partners, all of one type and no others: it
+    has to be remembered whose partner each is.
     """
 
     name = "MDE"
@@ -25,14 +28,19 @@ class MemoryDecode(World):
     budgets = (2, 3, 4)
     memory = True
     max_actions = 8
+    variants = ("published", "balanced")
 
     def build(self, rng: Random) -> None:
         """Draw the table, the entry that is asked for, and the distractors."""
         self.background = "park"
-        left_type, right_type = rng.choice(list(ITEMS)), rng.choice(list(ITEMS))
-        left = [f"{left_type}/{name}" for name in rng.sample(ITEMS[left_type], self.level)]
+        if self.balanced:
+            left_type, right_type = rng.sample(list(ITEMS), 2)
+        else:
+            left_type, right_type = rng.choice(list(ITEMS)), rng.choice(list(ITEMS))
+        pairs = 2 * self.level + 2 if self.balanced else self.level
+        left = [f"{left_type}/{name}" for name in rng.sample(ITEMS[left_type], pairs)]
         free = [f"{right_type}/{name}" for name in ITEMS[right_type] if f"{right_type}/{name}" not in left]
-        self.table = tuple(zip(left, rng.sample(free, self.level), strict=True))
+        self.table = tuple(zip(left, rng.sample(free, pairs), strict=True))
         self.query, self.answer = rng.choice(self.table)
         shown = [self.answer, *self.draw_decoys(rng, right_type)]
         self.hidden = tuple(self.scatter(rng, [Item(sprite) for sprite in shown]).items())

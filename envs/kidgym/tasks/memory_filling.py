@@ -15,6 +15,8 @@ class MemoryFilling(Filling):
     Actions: continue; then as in FI.
     Reward: 1 when every position holds the right piece.
     Termination: when all positions are filled; 2, 3 or 4 steps, which is the fewest possible.
+
+    Balanced: as in FI, so that no piece in the frame tells what the hint block showed.
     """
 
     name = "MFI"
@@ -40,6 +42,17 @@ class MemoryFilling(Filling):
     @property
     def goal(self) -> str:
         """Remember; then complete."""
+        if self.balanced and self.watching:
+            return (
+                "Remember the picture in the hint block on the left, which is made of four pieces: it will not be shown again, "
+                f"and you will have to place its pieces in the frame at {self.numerals}. "
+                "When you have understood this, choose the action 'continue'."
+            )
+        if self.balanced:
+            return (
+                f"Place pieces from the backpack in the frame at {self.numerals}, so that each position holds the piece "
+                "that the hint block showed in that place."
+            )
         if self.watching:
             return (
                 "Remember the animal in the hint block on the left: it will not be shown again, and you will have to "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from random import Random
 from typing import Final
 
@@ -29,16 +30,31 @@ class Sorting(World):
     Actions: place an animal from the backpack on a position that is still free.
     Reward: 1 when every animal is on its position.
     Termination: when the backpack is empty; 2, 3 or 4 steps, which is the fewest possible.
+
+    Balanced: any order of the animals can be this world's. The goal compares every two of them, either one with the other,
+    so that neither what is known of animals nor half of a rule tells the order.
     """
 
     name = "SO"
     title = "Sorting"
     budgets = (2, 3, 4)
+    variants = ("published", "balanced")
     max_actions = 16
 
     def build(self, rng: Random) -> None:
-        """Draw the rule's two comparatives, the end that comes first, and the animals."""
+        """Draw the rule's two comparatives, the end that comes first, and the animals; or this world's order of them."""
         self.background = "farm"
+        if self.balanced:
+            self.draw_order(rng)
+        else:
+            self.draw_rule(rng)
+        count = len(self.answer)
+        self.scene = self.scatter(rng, [Item(f"roman/{number}") for number in range(1, count + 1)], labeled=False)
+        self.positions = tuple(self.scene)
+        self.backpack = [Item(sprite) for sprite in rng.sample(self.answer, count)]
+
+    def draw_rule(self, rng: Random) -> None:
+        """Draw a rule that ties one property to the other, the end that comes first, and the animals."""
         self.known = rng.choice(("weight", "speed"))
         self.asked = "speed" if self.known == "weight" else "weight"
         premise, conclusion, first = (rng.randrange(2) for _ in range(3))
@@ -49,16 +65,32 @@ class Sorting(World):
         drawn = rng.sample(SCALES[self.known], count)
         ranked = [name for name in SCALES[self.known] if name in drawn]
         self.answer = tuple(f"animal/{name}" for name in (ranked if premise ^ conclusion == first else ranked[::-1]))
-        self.scene = self.scatter(rng, [Item(f"roman/{number}") for number in range(1, count + 1)], labeled=False)
-        self.positions = tuple(self.scene)
-        self.backpack = [Item(sprite) for sprite in rng.sample(self.answer, count)]
+
+    def draw_order(self, rng: Random) -> None:
+        """Balanced: draw animals in any order, and tell it by comparing every two of them."""
+        self.known = self.asked = rng.choice(("weight", "speed"))
+        self.ends = ENDS[self.asked]
+        order = rng.sample(SCALES[self.asked], self.level + 1)
+        self.answer = tuple(f"animal/{name}" for name in order)
+        more, less = COMPARATIVES[self.asked]
+        said = []
+        for first, second in combinations(order, 2):
+            said.append(
+                rng.choice((f"the {first} is {more} than the {second}", f"the {second} is {less} than the {first}"))
+            )
+        self.comparisons = tuple(rng.sample(said, len(said)))
 
     @property
     def goal(self) -> str:
         """Rule and question."""
         grids = ", ".join(ROMAN[: len(self.answer)])
+        rule = (
+            "; ".join(self.comparisons)
+            if self.balanced
+            else f"the {self.rule[0]} the animal is, the {self.rule[1]} it is"
+        )
         return (
-            f"In this world, the {self.rule[0]} the animal is, the {self.rule[1]} it is. Rank the animals in the backpack "
+            f"In this world, {rule}. Rank the animals in the backpack "
             f"from {self.ends[0]} to {self.ends[1]} by {self.asked}: place them in this order at grid {grids}."
         )
 

@@ -9,11 +9,11 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from envs.kidgym.chance import CHANCE
 from evals.stats.intervals import NONNEGATIVE, mean_estimate, proportion_estimate
 from evals.suites.kidgym.games import CELL, CellKey, rows_of_cells
 from evals.suites.kidgym.shortcut_success import SHORTCUT_SUCCESS
 from evals.suites.kidgym.shortcuts import SHORTCUTS
+from evals.suites.kidgym.variants import chance_of
 from evals.tables import Cell, Table
 
 _REFUSED: Final = ("refused_blocked", "refused_misfit", "refused_full")
@@ -114,7 +114,7 @@ def _shortcuts(plan: pa.Table) -> Table:
     for name, tasks in SHORTCUT_SUCCESS.items():
         for task, shares in tasks.items():
             if {(task, str(level)) for level in (1, 2, 3)} & planned:
-                chance = CHANCE[task]
+                chance = chance_of(task) or ()
                 above = max(share - value for share, value in zip(shares, chance, strict=True)) > ABOVE_CHANCE
                 rows.append((name, task, *shares, *chance, above, SHORTCUTS[name]))
     return Table(

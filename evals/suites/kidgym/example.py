@@ -9,6 +9,7 @@ from envs.kidgym import make, solve
 from evals.presentation import joined
 from evals.suites.kidgym.prompts import letters_of
 from evals.suites.kidgym.templates import Templates
+from evals.suites.kidgym.variants import task_and_variant
 from evals.types import Part, stable_seed
 
 LEVEL: Final = 1
@@ -20,16 +21,17 @@ def example_seed(task: str) -> int:
 
 
 @functools.lru_cache(maxsize=256)
-def worked_example(task: str, templates: Templates, cell_pixels: int = 64, skin: str = "") -> tuple[Part, ...]:
-    """All pictures of the example, and with each what was offered, what was chosen, and why.
+def worked_example(name: str, templates: Templates, cell_pixels: int = 64, skin: str = "") -> tuple[Part, ...]:
+    """All pictures of the example, and with each what was offered, what was chosen, and why; ``name`` may name a variant.
 
     Raises:
         ValueError: the oracle finds no way to win the game.
     """
-    world = make(task, LEVEL, example_seed(task), cell_pixels=cell_pixels, skin=skin)
+    task, variant = task_and_variant(name)
+    world = make(task, LEVEL, example_seed(task), cell_pixels=cell_pixels, skin=skin, variant=variant)
     actions = solve(world)
     if actions is None:
-        raise ValueError(f"KidGym task {task}: its example, seed {world.seed}, cannot be won")
+        raise ValueError(f"KidGym task {name}: its example, seed {world.seed}, cannot be won")
     wording, goals, steps = templates.wording, list[str](), list[Part]()
     for number, action in enumerate(actions, 1):
         texts, letters = wording.texts(world), letters_of(world.actions)

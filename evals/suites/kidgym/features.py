@@ -16,6 +16,7 @@ from envs.kidgym import Action, World, grid
 from envs.kidgym.catalog import ROMAN, SPRITES, words
 from envs.kidgym.frame import Frame
 from envs.kidgym.scene import Hint, Item
+from envs.kidgym.tasks.counting import Counting
 from envs.kidgym.tasks.filling import BOARD
 from envs.kidgym.tasks.placement import RING
 from envs.kidgym.tasks.sorting import COMPARATIVES, ENDS, SCALES, Sorting
@@ -204,6 +205,8 @@ def _within(world: World, walkable: int) -> int:
 
 def _amounts(world: World, target: Item | None) -> Values:
     """What the piles in the backpack come to, with the target's and without it, beside the number asked for."""
+    if isinstance(world, Counting) and world.balanced:
+        return _amounts_of_each(world, target)
     asked = re.findall(r"\d+", world.goal)
     piles = [item for item in (*world.scene.values(), *world.backpack) if "count" in traits(item.sprite)]
     if not asked or not piles:
@@ -233,6 +236,35 @@ def _coarse_count(item: Item | None) -> tuple[int, int]:
     """The fewest and the most that a pile may hold, to who tells one from several only."""
     count = _count(item)
     return (2, 3) if count > 1 else (count, count)
+
+
+def _amounts_of_each(world: Counting, target: Item | None) -> Values:
+    """The same where several things are asked for: of the target's thing, or, to declare, of all of them."""
+    wanted = dict(world.wanted)
+    surely_wrong = 0
+    for name, number in world.wanted:
+        fewest, most = _coarse_total(world.backpack, name)
+        surely_wrong += not fewest <= number <= most
+    values: Values = {
+        "count kind: things whose number is not right": float(sum(world.lacking(name) != 0 for name in wanted)),
+        f"{COARSE}count kind: things whose number cannot be right": float(surely_wrong),
+    }
+    if target is not None:
+        name = traits(target.sprite)["kind"]
+        fewest, most = _coarse_total([*world.backpack, target], name)
+        values["kind: number of it in the goal"] = float(wanted[name])
+        values["count kind: missing of it"] = float(world.lacking(name))
+        values["count kind: missing of it after this"] = float(world.lacking(name) - _count(target))
+        values["count: in this pile"] = float(_count(target))
+        values[f"{COARSE}count kind: with this at least, less what is asked for"] = float(fewest - wanted[name])
+        values[f"{COARSE}count kind: with this at most, less what is asked for"] = float(most - wanted[name])
+    return values
+
+
+def _coarse_total(piles: Sequence[Item], name: str) -> tuple[int, int]:
+    """The fewest and the most of a thing that piles may hold, to who tells one from several only."""
+    ranges = [_coarse_count(pile) for pile in piles if traits(pile.sprite)["kind"] == name]
+    return sum(fewest for fewest, _ in ranges), sum(most for _, most in ranges)
 
 
 def _alone(world: World, role: str, item: Item) -> Values:
@@ -271,19 +303,34 @@ def _ranks(world: Sorting, action: Action, carried: Item) -> Values:
         name for item in (*world.scene.values(), *world.backpack) for name in [words(item.sprite)] if name in scale
     ]
     ranked = sorted(names, key=scale.index)
+    if world.balanced:  # the order that the goal tells by its comparisons
+        more = COMPARATIVES[world.asked][0]
+        beaten = [_loser(comparison, more) for comparison in world.comparisons]
+        ranked = sorted(names, key=beaten.count)
     rank = ranked.index(words(carried.sprite)) + 1
     roman = re.search(r"\b(?:grid|position) ([IVX]+)\b", action.text)
     place = ROMAN.index(roman[1]) + 1 if roman else 0
-    more, then_more = (
-        COMPARATIVES[scale].index(word) for scale, word in zip((world.known, world.asked), world.rule, strict=True)
-    )
-    first = ENDS[world.asked].index(world.ends[0])
     return {
-        "text: rule and question turn the known order round": more ^ then_more != first,
+        "text: rule and question turn the known order round": not world.balanced and _turned_round(world),
         "kind order: rank by what is known": float(rank),
         "kind order: its rank is the place's number": rank == place,
         "kind order: its rank from the end is the place's number": len(ranked) + 1 - rank == place,
     }
+
+
+def _loser(comparison: str, more: str) -> str:
+    """Which of two compared animals has less: ``the cat is heavier than the pig`` -> ``pig``."""
+    first, word, second = comparison.removeprefix("the ").replace(" than the", "").replace(" is", "").split()
+    return second if word == more else first
+
+
+def _turned_round(world: Sorting) -> bool:
+    """Whether rule and question together turn round the order that is known."""
+    known_more, then_more = (
+        COMPARATIVES[scale].index(word) for scale, word in zip((world.known, world.asked), world.rule, strict=True)
+    )
+    first = ENDS[world.asked].index(world.ends[0])
+    return known_more ^ then_more != first
 
 
 def _alike(sense: str, value: str, items: Iterable[Item]) -> float:
@@ -330,9 +377,11 @@ def _together(world: World, cell: int, target: Item, carried: Item, opening: Fra
         for needs, hint in seen:
             if hint is not None and len(hint.rows) == 2:
                 shown = traits(hint.rows[corner // 2][corner % 2].sprite)
-                values[f"{needs}position side: hint block shows the carried piece here"] = shown == used
+                values[f"{needs}position side: hint block shows its side here"] = shown["side"] == used["side"]
+                values[f"{needs}position kind: hint block shows its kind here"] = shown["kind"] == used["kind"]
+                values[f"{needs}position kind side: hint block shows the carried piece here"] = shown == used
                 in_row = [_but_for_left_and_right(each) for each in hint.rows[corner // 2]]
-                values[f"{needs}position {COARSE}side: hint block shows the carried piece in this row"] = float(
+                values[f"{needs}position kind {COARSE}side: hint block shows the carried piece in this row"] = float(
                     in_row.count(_but_for_left_and_right(carried))
                 )
     return values

@@ -78,11 +78,13 @@ def slip(steps: Sequence[Step]) -> Slip | None:
 
 
 def miscount(world: World) -> int | None:
-    """By how many the backpack of a finished counting game is over (or, negative, under) the number asked for.
+    """By how many the backpack of a finished counting game is over (or, negative, under) the number asked for, in all.
 
-    None for other tasks and for games that ended without a declaration.
+    None for other tasks, for games that ended without a declaration, and for balanced ones, which ask for several numbers.
     """
-    return world.collected - world.target if isinstance(world, Counting) and world.declared else None
+    if not isinstance(world, Counting) or world.balanced or not world.declared:
+        return None
+    return world.collected - world.target
 
 
 def _winnable(step: Step) -> bool:
@@ -111,7 +113,8 @@ def _sorting(step: Step) -> str:
     world, action = step.world, step.action
     assert isinstance(world, Sorting)
     place, animal = world.positions.index(action.cell), world.backpack[action.slot].sprite
-    return "order not reversed" if world.answer[::-1][place] == animal else "another order"
+    reversed_order = not world.balanced and world.answer[::-1][place] == animal
+    return "order not reversed" if reversed_order else "another order"
 
 
 def _placement(step: Step) -> str:
@@ -150,9 +153,10 @@ def _counting(step: Step) -> str:
     world, action = step.world, step.action
     assert isinstance(world, Counting)
     if action.verb == "declare":
-        return "declared too few" if world.collected < world.target else "declared too many"
-    after = world.collected + int(world.scene[action.cell].sprite.rpartition("/")[2])
-    return "collected too many" if after > world.target else "number out of reach"
+        too_few = any(world.lacking(name) > 0 for name, _ in world.wanted)
+        return "declared too few" if too_few else "declared too many"
+    name, _, size = world.scene[action.cell].sprite.removeprefix("pile/").rpartition("/")
+    return "collected too many" if int(size) > world.lacking(name) else "number out of reach"
 
 
 def _memory_maze(step: Step) -> str:

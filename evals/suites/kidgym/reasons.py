@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from envs.kidgym import Action, World
-from envs.kidgym.catalog import ROMAN, SLOTS, words
+from envs.kidgym.catalog import ROMAN, SLOTS, counted, words
 from envs.kidgym.tasks.classification import Classification
 from envs.kidgym.tasks.counting import Counting
 from envs.kidgym.tasks.decode_maze import DecodeMaze
@@ -56,11 +56,18 @@ def _sorting(world: World, action: Action) -> str:
     assert isinstance(world, Sorting)
     animal = words(world.backpack[action.slot].sprite)
     asked = [words(name) for name in world.answer]
+    animal_here = (
+        f"The {animal} in slot {SLOTS[action.slot]} belongs at grid {ROMAN[world.positions.index(action.cell)]}."
+    )
+    if world.balanced:
+        return (
+            f"By these comparisons, from {world.ends[0]} to {world.ends[1]} they are: {', '.join(asked)}. {animal_here}"
+        )
     known = sorted(asked, key=SCALES[world.known].index)
     return (
         f"From {' to '.join(ENDS[world.known])} by {world.known} they are: {', '.join(known)}. In this world the "
         f"{world.rule[0]} is the {world.rule[1]}, so from {world.ends[0]} to {world.ends[1]} they are: {', '.join(asked)}. "
-        f"The {animal} in slot {SLOTS[action.slot]} belongs at grid {ROMAN[world.positions.index(action.cell)]}."
+        f"{animal_here}"
     )
 
 
@@ -88,6 +95,8 @@ def _memory_maze(world: World, action: Action) -> str:
 
 def _filling(world: World, action: Action) -> str:
     assert isinstance(world, Filling)
+    if world.watching and world.balanced:
+        return "The hint block shows a picture made of four pieces. I remember where each of them is."
     if world.watching:
         assert isinstance(world, MemoryFilling)
         return f"The hint block shows {_a(world.animal)}. I remember that."
@@ -98,6 +107,12 @@ def _filling(world: World, action: Action) -> str:
         return (
             f"In the hint block, the triangle at position {ROMAN[place]} has its right angle at the {corner}. "
             f"Slot {slot} holds the triangle that is turned like this."
+        )
+    if world.balanced:
+        recalled = "showed" if isinstance(world, MemoryFilling) else "shows"
+        return (
+            f"At position {ROMAN[place]} the hint block {recalled} the {corner} quarter of the {name}, "
+            f"and slot {slot} holds just that."
         )
     return f"Position {ROMAN[place]} lacks the {corner} quarter of the {name}, and slot {slot} holds just that."
 
@@ -119,10 +134,18 @@ def _placement(world: World, action: Action) -> str:
 
 def _counting(world: World, action: Action) -> str:
     assert isinstance(world, Counting)
+    if action.verb == "declare" and world.balanced:
+        return f"The backpack holds {world.asked}, as the goal asks for."
     if action.verb == "declare":
         return f"The backpack holds {world.collected}, as many as the goal asks for."
     pile = world.scene[action.cell]
-    count = int(pile.sprite.rpartition("/")[2])
+    name, _, size = pile.sprite.removeprefix("pile/").rpartition("/")
+    count = int(size)
+    if world.balanced:
+        left = world.lacking(name) - count
+        then = f"{left} will still be missing" if left else "that is what the goal asks for"
+        missing = counted(world.lacking(name), name)
+        return f"Still missing: {missing}. The pile with label {pile.label} holds {count}; then {then}."
     after = world.collected + count
     rest = (
         "that is what the goal asks for" if after == world.target else f"{world.target - after} will be missing still"

@@ -14,6 +14,7 @@ from evals.ledger.records import chat_of
 from evals.suites.kidgym.offer import NOT_OFFERED
 from evals.suites.kidgym.play import offered
 from evals.suites.kidgym.user_tasks import load_user_tasks
+from evals.suites.kidgym.variants import task_and_variant
 from evals.types import Chat
 
 
@@ -96,7 +97,16 @@ def _world(row: Mapping[str, Any], mde_decoys: str) -> World:
     """The world at its beginning, in the resolution and skin of the first picture that was shown."""
     shown = _frames(chat_of(row["turns"], 0)) if row["turns"] else []
     cell_pixels, skin = (shown[-1].cell_pixels, shown[-1].skin) if shown else (64, "")
-    return make(row["task"], int(row["level"]), row["seed"], cell_pixels=cell_pixels, skin=skin, mde_decoys=mde_decoys)
+    task, variant = task_and_variant(row["task"])
+    return make(
+        task,
+        int(row["level"]),
+        row["seed"],
+        cell_pixels=cell_pixels,
+        skin=skin,
+        mde_decoys=mde_decoys,
+        variant=variant,
+    )
 
 
 def _compare(row: Mapping[str, Any], number: int, world: World) -> None:

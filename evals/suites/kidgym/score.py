@@ -8,13 +8,14 @@ from typing import Final
 
 import pyarrow as pa
 
-from envs.kidgym.chance import CHANCE, CHANGED, published_chance
+from envs.kidgym.chance import BALANCED_CHANCE, CHANCE, CHANGED, published_chance
 from evals.reference import published
 from evals.stats.intervals import NO_ESTIMATE, NONNEGATIVE, Estimate, mean_estimate, proportion_estimate
 from evals.suites.kidgym.games import CellKey, Games, games_of
 from evals.suites.kidgym.published_environment.recording import SUFFIX
 from evals.suites.kidgym.shortcut_success import SHORTCUT_SUCCESS
 from evals.suites.kidgym.shortcuts import SHORTCUTS
+from evals.suites.kidgym.variants import BALANCED, chance_of
 from evals.tables import Cell, Table
 
 CAPABILITIES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -175,13 +176,20 @@ def capability_score(cells: Mapping[tuple[str, str], Estimate], capability: str)
 def _capability_table(cells: Mapping[CellKey, Games]) -> Table:
     """Players of this run, out of 100; capabilities that no player of the run has a score in are left out."""
     own: dict[CellKey, Games] = {}
+    balanced: dict[CellKey, Games] = {}
     published: dict[CellKey, Games] = {}
     for (player, mode, task, level), games in cells.items():
         if task.endswith(SUFFIX):
             published[player, f"{mode}, published environment", task.removesuffix(SUFFIX), level] = games
+        elif task.endswith(BALANCED):
+            balanced[player, f"{mode}, balanced", task.removesuffix(BALANCED), level] = games
         else:
             own[player, mode, task, level] = games
-    groups = _grouped({**own, **published})
+    if balanced:  # tasks without a balanced variant count for both
+        for (player, mode, task, level), games in own.items():
+            if task in CHANCE and task not in BALANCED_CHANCE:
+                balanced[player, f"{mode}, balanced", task, level] = games
+    groups = _grouped({**own, **balanced, **published})
 
     success: dict[Group, dict[tuple[str, str], Estimate]] = {}
     scores: dict[Group, dict[str, Estimate]] = {}
@@ -264,10 +272,14 @@ def _reference_table(cells: Mapping[CellKey, Games]) -> Table:
 
 
 def _baselines(task: str, level: str) -> list[float | None]:
-    if task not in CHANCE:
+    of_levels = chance_of(task)
+    if of_levels is None:
         return [None] * 3
+    chance = of_levels[int(level) - 1]
+    if task.endswith(BALANCED):
+        return [chance, None, None]
     measured = published("kidgym").find("Random", "success", {"task": task, "level": level})
-    return [CHANCE[task][int(level) - 1], published_chance(task, int(level)), measured.value if measured else None]
+    return [chance, published_chance(task, int(level)), measured.value if measured else None]
 
 
 def _cures() -> Iterator[str]:

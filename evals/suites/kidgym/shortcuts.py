@@ -74,8 +74,12 @@ def _right_kind(world: World) -> Options:
         kind = world.answer.partition("/")[0]
         return [action for action in world.options if world.scene[action.cell].sprite.startswith(f"{kind}/")]
     if isinstance(world, Filling) and not isinstance(world, Puzzle) and not world.watching:
-        name = f"quarter/{world.animal}/"
-        return [action for action in world.options if world.backpack[action.slot].sprite.startswith(name)]
+        needed = dict(zip(world.blanks, world.missing, strict=True))
+        return [
+            action
+            for action in world.options
+            if _of_one_animal(world.backpack[action.slot].sprite, needed[action.cell])
+        ]
     return ()
 
 
@@ -91,7 +95,8 @@ def _fills_evenly(world: World) -> Options:
         return ()
     # What was accepted tells how full each basket is; where they are alike, either is as good.
     outside = Counter(item.sprite for item in (*world.scene.values(), *world.backpack))
-    accepted = {basket: world.level - outside[thing] for thing, basket in world.belongs}
+    inside = Counter(world.things) - outside
+    accepted = {basket: inside[thing] for thing, basket in world.belongs}
     fewest = min(accepted.values())
     putting = [action for action in world.options if action.verb == "put"]
     return [action for action in putting if accepted[world.scene[action.cell].sprite] == fewest]
@@ -105,14 +110,26 @@ def _not_on_board(world: World) -> Options:
 
 
 def _remembers_label(world: World) -> Options:
-    return (solve(world) or ())[:1] if isinstance(world, MemoryMaze) else ()
+    if not isinstance(world, MemoryMaze):
+        return ()
+    if not world.balanced or world.watching:
+        return (solve(world) or ())[:1]
+    # Where labels were drawn afresh, the chest that has the diamond's now, if any has.
+    start = make(world.name, world.level, world.seed, variant=world.variant)
+    its_label = start.scene[world.treasure].label
+    chests = _chests_behind_doors(world)
+    labeled = {cell for cell in chests if world.scene[cell].label == its_label}
+    return _plan_for(world, labeled or chests)
 
 
 def _skips_the_beginning(world: World) -> Options:
     if isinstance(world, MemoryFilling) and not world.watching:
-        return (solve(world) or ())[:1]
+        # Balanced, nothing but the first picture tells one piece from another.
+        return () if world.balanced else (solve(world) or ())[:1]
     if not isinstance(world, MemoryMaze) or world.watching:
         return ()
+    if world.balanced:
+        return _plan_for(world, _chests_behind_doors(world))
     works = [action for action in world.options if _works(world, action)]
     chests = _best_kept(world)
     if any(item.sprite.startswith("door/") for item in world.scene.values()):
@@ -120,12 +137,25 @@ def _skips_the_beginning(world: World) -> Options:
     return [action for action in works if action.cell in chests]
 
 
+def _chests_behind_doors(world: MemoryMaze) -> set[int]:
+    return {cell for cell in (world.treasure, *dict(world.hidden)) if cell in world.scene}
+
+
+def _plan_for(world: MemoryMaze, chests: set[int]) -> Options:
+    """The next step of perfect play for one of the chests, drawn once for the game."""
+    believed = world.copy()
+    believed.treasure = Random(f"chest/{world.seed}").choice(sorted(chests))
+    return (solve(believed) or ())[:1]
+
+
 def _nearest_pile(world: World) -> Options:
     if not isinstance(world, Counting):
         return ()
-    if world.collected >= world.target or not world.has_room:
+    lacking = {f"pile/{name}" for name, _ in world.wanted if world.lacking(name) > 0}
+    if not lacking or not world.has_room:
         return [action for action in world.options if action.verb == "declare"]
-    piles = [action for action in world.options if action.verb == "pick"]
+    picks = [action for action in world.options if action.verb == "pick"]
+    piles = [action for action in picks if world.scene[action.cell].sprite.rpartition("/")[0] in lacking]
     nearest = min(_distance(world, action.cell) for action in piles)
     return [action for action in piles if _distance(world, action.cell) == nearest]
 
@@ -200,6 +230,10 @@ APPLIES: Final[Mapping[str, tuple[str, ...]]] = {
 
 def _works(world: World, action: Action) -> bool:
     return world.copy().take(action).accepted
+
+
+def _of_one_animal(piece: str, other: str) -> bool:
+    return piece.rpartition("/")[0] == other.rpartition("/")[0]
 
 
 def _same_color(world: World, action: Action) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final, Literal, get_args
 
 from envs.kidgym import TASKS, World, make
 from envs.kidgym.twin import VERSION as TWIN_VERSION
+from envs.kidgym.world import Variant
 from envs.picture import Detail, Picture
 from envs.settings import Count, Several, check_instance, shown
 from envs.suggest import did_you_mean
@@ -44,6 +45,7 @@ from evals.suites.kidgym.score import CAPABILITIES, capability_score, score_kidg
 from evals.suites.kidgym.shortcuts import SHORTCUTS
 from evals.suites.kidgym.templates import Templates, load_templates
 from evals.suites.kidgym.user_tasks import load_user_tasks
+from evals.suites.kidgym.variants import named, task_and_variant
 from evals.suites.kidgym.view import view_episode
 from evals.tables import Section, Table
 from evals.types import Chat, Episode, Outcome, Part, Turn, reworded, stable_hash, stable_seed
@@ -72,6 +74,8 @@ class KidGymSuite(Suite):
             (its code's rule).
         mde_decoys: MDE's distractors: ``table`` (the table's other partners and things of their type) or ``published``
             (any things).
+        variant: Of ``published`` (games drawn as the paper's) and ``balanced`` (drawn so that nothing beside a task's skill
+            wins it, called ``CL-balanced`` and so on: docs/validity_kidgym.md).
         environments: Of ``own`` and ``published``: the games of a user's checkout as they are, called ``CL-published`` and so
             on (docs/kidgym_published.md). The published environment runs the checkout's code; it needs the next three.
         recording: Folder that ``raycade kidgym record`` wrote; what is shown in these games is added to it.
@@ -113,6 +117,7 @@ class KidGymSuite(Suite):
     templates: str = ""
     decoder: Decoder = "lenient"
     mde_decoys: Literal["table", "published"] = "table"
+    variant: Variant | Several[Variant] = ("published",)
     environments: Environment | Several[Environment] = ("own",)
     recording: str = ""
     checkout: str = ""
@@ -130,7 +135,7 @@ class KidGymSuite(Suite):
 
     def __post_init__(self) -> None:
         check_instance("suite", self)
-        for setting in ("tasks", "levels", "modes", "environments", "feedback"):
+        for setting in ("tasks", "levels", "modes", "variant", "environments", "feedback"):
             value = getattr(self, setting)
             object.__setattr__(self, setting, (value,) if isinstance(value, str | int) else tuple(value))
         if self.tasks == ("all",):
@@ -154,17 +159,19 @@ class KidGymSuite(Suite):
         return [*(self._own_games() if "own" in self.environments else ()), *self._published_games()]
 
     def _own_games(self) -> Iterator[Episode]:
-        for task in self.tasks:
+        for name in self._names:
+            task, _ = task_and_variant(name)
             for level in self._levels:
-                worlds = [self._world(task, level, self._seed(task, level, index)) for index in range(self.episodes)]
+                seeds = [self._seed(task, level, index) for index in range(self.episodes)]
+                worlds = [self._world(name, level, seed) for seed in seeds]
                 openings = [_opening(world) for world in worlds]
                 for mode in self._modes:
-                    fingerprint = self._fingerprint(task, mode)
+                    fingerprint = self._fingerprint(name, mode)
                     calls, prompt_tokens = self._estimate(worlds[0], mode)
                     for index, (world, opening) in enumerate(zip(worlds, openings, strict=True)):
                         yield Episode(
                             suite=self.name,
-                            task=task,
+                            task=name,
                             level=str(level),
                             mode=mode,
                             index=index,
@@ -200,7 +207,7 @@ class KidGymSuite(Suite):
             game = self._recorded(episode)
             return await play_published(game, recording, process, dialogue, conversation, self.decoder)
         world = self._world(episode.task, int(episode.level), episode.seed)
-        return await play_world(world, self._dialogue(world.name, mode), conversation, self.decoder)
+        return await play_world(world, self._dialogue(episode.task, mode), conversation, self.decoder)
 
     @cached_property
     def presentation(self) -> Presentation:
@@ -224,9 +231,9 @@ class KidGymSuite(Suite):
             return Needs()
         return Needs(
             pictures=max(
-                most_frames(task, self._levels, self.presentation)
-                + sum(isinstance(part, Picture) for part in self._example(task, mode))
-                for task in self.tasks
+                most_frames(task_and_variant(name)[0], self._levels, self.presentation)
+                + sum(isinstance(part, Picture) for part in self._example(name, mode))
+                for name in self._names
                 for mode in self._modes
             )
         )
@@ -299,23 +306,39 @@ class KidGymSuite(Suite):
     def _modes(self) -> tuple[Mode, ...]:
         return tuple(mode for mode in MODES if mode in self.modes)  # type: ignore[operator]
 
+    @property
+    def _names(self) -> Sequence[str]:
+        """The tasks that are drawn here, by name; one without a variant is drawn once only."""
+        variants: Iterable[Variant] = self.variant  # type: ignore[assignment]
+        return list(dict.fromkeys(named(task, variant) for variant in variants for task in self.tasks))
+
     def _seed(self, task: str, level: int, index: int) -> int:
         return stable_seed(self.name, task, str(level), index, *seed_parts(self.seeds))
 
-    def _world(self, task: str, level: int, seed: int) -> World:
-        return make(task, level, seed, cell_pixels=self.resolution, skin=self.skin, mde_decoys=self.mde_decoys)
+    def _world(self, name: str, level: int, seed: int) -> World:
+        task, variant = task_and_variant(name)
+        return make(
+            task,
+            level,
+            seed,
+            cell_pixels=self.resolution,
+            skin=self.skin,
+            mde_decoys=self.mde_decoys,
+            variant=variant,
+        )
 
     @cached_property
     def _templates(self) -> Templates:
         """Read once, and carried along to wherever the suite is sent: runners never see a file that changed meanwhile."""
         return load_templates(self.templates)
 
-    def _example(self, task: str, mode: Mode) -> tuple[Part, ...]:
-        return worked_example(task, self._templates, self.resolution, self.skin) if mode == "icl" else ()
+    def _example(self, name: str, mode: Mode) -> tuple[Part, ...]:
+        return worked_example(name, self._templates, self.resolution, self.skin) if mode == "icl" else ()
 
-    def _dialogue(self, task: str, mode: Mode) -> Dialogue:
+    def _dialogue(self, name: str, mode: Mode) -> Dialogue:
         templates = self._templates if self.tell_budget else self._templates.without(OF_BUDGET)
-        return Dialogue(templates, mode, TASKS[task].memory, self._example(task, mode), self.presentation)
+        memory = TASKS[task_and_variant(name)[0]].memory
+        return Dialogue(templates, mode, memory, self._example(name, mode), self.presentation)
 
     @property
     def _recording(self) -> Recording:
@@ -325,18 +348,19 @@ class KidGymSuite(Suite):
         games = self._recording.games[episode.task.removesuffix(SUFFIX), int(episode.level)]
         return next(game for game in games if game.index == episode.index)
 
-    def _fingerprint(self, task: str, mode: Mode) -> str:
+    def _fingerprint(self, name: str, mode: Mode) -> str:
         """Hash of everything that decides what is asked and how answers are read, apart from the game itself."""
-        example = [_portable(part) for part in self._example(task, mode)]
+        example = [_portable(part) for part in self._example(name, mode)]
         decoding = READER_VERSION if self.decoder == "lenient" else self.decoder
-        decoys = self.mde_decoys if task == "MDE" else ""
+        decoys = self.mde_decoys if name == "MDE" else ""
         told = self.presentation.identity(DEFAULT)
         words = (TWIN_VERSION,) if told else ()
         return stable_hash(self._templates.fingerprint, self.resolution, decoding, decoys, example, *told, *words)
 
     def _estimate(self, world: World, mode: Mode) -> tuple[float, float]:
         """Expected calls and prompt tokens of an episode of the world's task and level."""
-        dialogue, example = self._dialogue(world.name, mode), self._example(world.name, mode)
+        name = named(world.name, world.variant)
+        dialogue, example = self._dialogue(name, mode), self._example(name, mode)
         question = dialogue.question(dialogue.moment(world))
         grows = shown_history(self.presentation, world.memory) != "none"
         return expected_calls(world), expected_tokens(world, question, example, grows, bool(self._templates.chat))
@@ -362,7 +386,22 @@ class KidGymSuite(Suite):
         except ValueError as error:
             raise ValueError(f"suite.templates: {error}") from error
         check_presentation(self.presentation, self._templates, bool(self.templates), self.decoder)
+        self._check_variant()
         self._check_published()
+
+    def _check_variant(self) -> None:
+        """Settings that are about games drawn as published."""
+        if "balanced" not in self.variant:
+            return
+        if self.mde_decoys != "table" and "MDE" in self.tasks:
+            raise ValueError(
+                f"suite.mde_decoys={self.mde_decoys} is for suite.variant=published: balanced games of MDE have no distractors"
+            )
+        if self._templates.wording.tells_tasks:
+            raise ValueError(
+                "suite.templates: the goals, actions and reasons of words.yaml are for suite.variant=published; balanced "
+                "games have other ones"
+            )
 
     def _check_published(self) -> None:
         """Settings of the published environment, which is not started for a plan."""

@@ -104,6 +104,11 @@ class Wording:
     separator: str = "\n"
     letters: str = ", "
 
+    @property
+    def tells_tasks(self) -> bool:
+        """Whether it replaces what is said of single tasks."""
+        return bool(self.goals or self.actions or self.reasons)
+
     def goal(self, world: World) -> str:
         """What has to be done."""
         known, task, level = dict(self.goals), world.name, f"{world.name}_L{world.level}"
