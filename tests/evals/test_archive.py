@@ -268,6 +268,7 @@ def test_no_host_folder_or_key_of_the_configuration_leaves(tmp_path):
     run = write_run(tmp_path / "somebody" / "run", plan, rows)
     model = {"name": "m", "engine": {"type": "openai", "api_key": SECRET[3], "base_url": f"http://{SECRET[0]}:8000"}}
     (run / "config.yaml").write_text(yaml.safe_dump({"suite": CONFIG, "model": model}))
+    (run / "episodes" / f"part-000002-{SECRET[0]}.parquet").write_bytes(b"damaged")
     out = tmp_path / "pages"
     other = write_run(tmp_path / "other", *calm_rows())  # which knows nothing of these names
     assert exit_code("view", str(other), str(run), "--export", str(out)) == 0
@@ -280,7 +281,7 @@ def test_no_host_folder_or_key_of_the_configuration_leaves(tmp_path):
             said.append(path.read_text(encoding="utf-8"))
     for secret in (*SECRET, str(tmp_path)):
         assert not any(secret in text for text in said), secret
-    assert any("EngineError: <address>" in text for text in said)
+    assert any("EngineError: <address>" in text for text in said) and any("part-000002-" in text for text in said)
 
 
 def test_an_episode_whose_suite_is_missing_is_written_as_it_is_stored(tmp_path):

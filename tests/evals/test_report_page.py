@@ -7,13 +7,14 @@ import hashlib
 import json
 from html.parser import HTMLParser
 
+import pyarrow as pa
 import pytest
 
 from evals.analysis.labels import run_labels
 from evals.archive.one_file import LARGEST, one_file
 from evals.ledger.run_data import RunData
 from evals.report.build import page_of
-from evals.report.episodes import select
+from evals.report.episodes import _chosen, select
 from evals.report.joint import Report, RunReport, joined_tables, relabeled, with_labels
 from evals.suite import suite_results
 from evals.summary.failures import causes_of
@@ -138,6 +139,16 @@ def test_of_each_player_some_of_each_ending_are_chosen():
     rows = {one.row["episode_id"]: one.row for one in selection.episodes}
     assert len(rows) == len(endings) and all(row["status"] for row in rows.values())
     assert {prompt.mode for prompt in selection.prompts} <= {"zero_shot", "cot"} and selection.prompts
+
+
+def test_of_each_ending_as_many_are_chosen_as_are_shown_and_of_different_tasks():
+    run = small_run("toy", (FIRST,), failed=0, missing=0)
+    names = ("episode_id", "player", "mode", "task", "status", "success", "cut_off", "error", "error_kind")
+    games = [(f"{ending}{number}", FIRST, "zero_shot", f"task {number // 2}", "done", ending == "won", False, None, None)
+             for ending in ("won", "lost") for number in range(8)]  # fmt: skip
+    rows = pa.Table.from_pylist([dict(zip(names, game, strict=True)) for game in games])
+    chosen, _ = _chosen(dataclasses.replace(run, _read=lambda columns: [rows.select(columns)]), BUILT_IN)
+    assert [*chosen] == ["won0", "lost0", "lost2"]
 
 
 def test_a_built_in_player_alone_is_shown():
