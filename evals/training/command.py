@@ -15,6 +15,9 @@ from evals.printable import printable
 _SETTINGS: Final = "of the suite and of training, as KEY=VALUE: domains=[medical] reward=regret"
 
 
+LOOPBACK: Final = ["127.0.0.1", "localhost", "[::1]", "::1"]
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Of ``raycade environment``."""
     parser.description = (
@@ -74,7 +77,9 @@ def _serve_openenv(options: argparse.Namespace) -> None:
     games = TrainingGames(options.suite, **settings_of(options.settings))
     # What is compiled or read at its first use takes longer than a client waits for a reply.
     asyncio.run(play_episode(games.suite, games.suite.plan()[0], RandomPlayer()))
-    uvicorn.run(app_of(games, options.sessions), host=options.host, port=options.port, log_level="warning")
+    # Where it listens to others, its name there is the user's affair.
+    hosts = LOOPBACK if options.host in LOOPBACK else ["*"]
+    uvicorn.run(app_of(games, options.sessions, hosts=hosts), host=options.host, port=options.port, log_level="warning")
 
 
 def _write_nemo_gym(options: argparse.Namespace) -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from openenv.core.env_server import Action, Environment, Observation, State, create_app
 from pydantic import Field
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from evals.chat_json import chat_to_json
 from evals.conversation import Record
@@ -96,20 +97,28 @@ class SuiteEnvironment(Environment[TextAction, TurnObservation, State]):
             self._alone.close(self._play.close())
 
 
-def app_of(games: TrainingGames, sessions: int = 64, finished: Callable[[Record], None] | None = None) -> Any:
+def app_of(
+    games: TrainingGames,
+    sessions: int = 64,
+    finished: Callable[[Record], None] | None = None,
+    hosts: Sequence[str] = ("*",),
+) -> Any:
     """The server as an ASGI application.
 
     Args:
         games: What is played.
         sessions: At the same time, most.
         finished: As of ``SuiteEnvironment``.
+        hosts: Names by which it may be addressed: a page elsewhere could have its own name resolved to this machine.
     """
     seeds = itertools.count()
 
     def environment() -> SuiteEnvironment:
         return SuiteEnvironment(games, next(seeds), finished)
 
-    return create_app(environment, TextAction, TurnObservation, env_name=games.suite.name, max_concurrent_envs=sessions)
+    app = create_app(environment, TextAction, TurnObservation, env_name=games.suite.name, max_concurrent_envs=sessions)
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
+    return app
 
 
 def _observation(turn: Turn | None, step: Step | None = None) -> TurnObservation:
