@@ -31,9 +31,15 @@ NO_GPU = "no NVIDIA GPU here: nothing was measured; --dry runs the same code on 
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.gpu",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--out", type=Path, default=Path("gpu.json"), help="results (default gpu.json)")
-    parser.add_argument("--stages", default=",".join(STAGES), help=f"of {','.join(STAGES)}; default all")
+    parser.add_argument(
+        "--stages", default=",".join(STAGES), help=f"of {', '.join(STAGES)}, without spaces; default all"
+    )
     parser.add_argument("--minutes", type=float, default=8.0, help="start no stage after so long (default 8)")
     parser.add_argument("--dry", action="store_true", help="tiny models on the CPU")
     options = parser.parse_args(arguments)
