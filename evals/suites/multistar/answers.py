@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -56,6 +57,8 @@ class Answered:
     """Whether it has no MSEval for lack of exact probabilities."""
     cut_off: bool = False
     """Whether the token limit or a content filter ended the written reply."""
+    names_absent: bool = False
+    """Whether the written reply names an object that is not in the picture."""
 
     @property
     def style(self) -> str:
@@ -106,7 +109,10 @@ def join(plan: pa.Table, ledger: pa.Table) -> list[Played]:
 
 
 def answers_of(
-    played: Sequence[Played], lost_questions: Callable[[Episode], Sequence[Question]], convention: Convention
+    played: Sequence[Played],
+    lost_questions: Callable[[Episode], Sequence[Question]],
+    convention: Convention,
+    absent: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> list[Answered]:
     """All questions of all episodes that were played, failed ones included.
 
@@ -114,13 +120,14 @@ def answers_of(
         played: As ``join`` gives them.
         lost_questions: What a failed episode would have asked; empty where that is unknown.
         convention: How CMI is computed.
+        absent: By episode, the nodes whose replies name objects that are not in the picture.
     """
     found: list[Answered] = []
     for item in played:
         if item.failed:
             found += (_lost(item.episode, question) for question in lost_questions(item.episode))
         elif item.row is not None:
-            found += _answered(item.episode, item.row["nodes"] or (), convention)
+            found += _answered(item.episode, item.row["nodes"] or (), convention, absent.get(item.episode.id, ()))
     return found
 
 
@@ -141,7 +148,9 @@ def _place(episode: Episode) -> tuple[str, str, str, int]:
     return episode.player, episode.mode, episode.task, puzzle_of(episode)
 
 
-def _answered(episode: Episode, nodes: Sequence[Node], convention: Convention) -> Iterator[Answered]:
+def _answered(
+    episode: Episode, nodes: Sequence[Node], convention: Convention, absent: Collection[str]
+) -> Iterator[Answered]:
     by_name = {node["node"]: node for node in nodes}
     scores, exact = scores_of(nodes, convention), _exactly_asked(nodes)
     for node in nodes:
@@ -164,6 +173,7 @@ def _answered(episode: Episode, nodes: Sequence[Node], convention: Convention) -
             score=scores.get(node["node"]),
             inexact=_inexact(node, exact),
             cut_off=bool(node["cut_off"]),
+            names_absent=node["node"] in absent,
         )
 
 

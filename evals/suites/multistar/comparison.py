@@ -11,7 +11,7 @@ from evals.suites.multistar.answers import Answered, groups_of, in_order
 from evals.suites.multistar.mseval import Convention, weight_bounds
 from evals.tables import Cell, Table
 
-ERRORS = ("invalid", "perception", "propagation", "reasoning", "undecided")
+ERRORS = ("invalid", "hallucination", "perception", "propagation", "reasoning", "undecided")
 
 STEPS = {"2P": "1P to 2P", "1R": "1P, 2P to 1R", "2R": "1R to 2R", "final": "2R to final"}
 
@@ -74,7 +74,8 @@ def error_table(answers: Sequence[Answered]) -> Table:
         (
             "Each wrong answer is in the first class that fits; questions of failed episodes are in none. "
             "invalid: no answer, or the most likely token was no label, or the labels together had less than half of the "
-            "probability. perception: a question on one panel.",
+            "probability. hallucination: the written reply names an object that is not in the picture "
+            "(suite.reply=described asks for what is seen). perception: a question on one panel.",
             "propagation: something told was wrong, and the same question told the truth was answered right. "
             "reasoning: wrong although all that was told was right, or although the truth was told in its twin.",
             "undecided: told nothing, or told something wrong and not played with the truth too (suite.priors). "
@@ -88,6 +89,8 @@ def _error(answer: Answered, twins: Mapping[tuple[Any, ...], Answered]) -> str:
     """The class of a wrong answer: the first that fits."""
     if not answer.valid:
         return "invalid"
+    if answer.names_absent:
+        return "hallucination"
     if answer.stage.startswith("1P"):
         return "perception"
     if answer.prior == "truth":  # all that was told is right

@@ -53,7 +53,7 @@ def gain_figures(answers: Sequence[Answered]) -> Iterator[Figure]:
         kind="lines",
         series=tuple(
             Series(
-                player,
+                "the paper's models" if player.endswith(PAPER) else player,
                 stages,
                 tuple(own.get(stage) for stage in stages),
                 f"{_MEASURES[measure]}, {style}",

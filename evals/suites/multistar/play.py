@@ -28,7 +28,7 @@ from evals.suites.multistar.shortcuts import SHORTCUTS
 from evals.suites.multistar.templates import Templates
 from evals.types import Chat, Outcome, PlayerError
 
-ReplyForm = Literal["labels", "text"]
+ReplyForm = Literal["labels", "text", "described"]
 
 RECORD_VERSION = 3
 """Raised whenever the columns change: all parts of one ledger have the same. Part of every episode's fingerprint."""

@@ -20,7 +20,7 @@ from evals.presentation import Presentation, told
 from evals.presentation.pictures import NOTES
 from evals.suites.multistar.questions import Question
 from evals.suites.multistar.questions.words import SETTINGS
-from evals.suites.multistar.templates import Templates, filled_page, filled_text
+from evals.suites.multistar.templates import DESCRIBE, Templates, filled_page, filled_text
 from evals.types import Chat, Part, message, reworded, stable_hash
 
 Style = Literal["vanilla", "structured", "document"]
@@ -52,6 +52,7 @@ _FOR_PEOPLE = {SYSTEM[SYSTEM.index("Reply with") :]: "Choose the one that is rig
 def for_people(chat: Chat, labels: Sequence[str]) -> Chat:
     """A question as people read it, who choose from a menu: without the form of a written answer."""
     forms = [form.format(labels=_either(labels)) for form in (ASK_LETTER, ASK_NUMBER)]
+    forms.append(Template(DESCRIBE).substitute(labels=", ".join(labels)))
     return reworded(chat, _FOR_PEOPLE | {f"<p>{form}</p>\n": "" for form in forms} | dict.fromkeys(forms, ""))
 
 

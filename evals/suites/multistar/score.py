@@ -43,6 +43,7 @@ def score_multistar(
     shortcuts: Collection[str] = (),
     conditions: Conditions | None = None,
     settings: Mapping[str, Any] | None = None,
+    absent: Mapping[str, Collection[str]] | None = None,
 ) -> Sequence[Table]:
     """All tables of MultiStAR; rows of the ledger that are not planned do not count.
 
@@ -53,10 +54,11 @@ def score_multistar(
         convention: How MSEval's weights are computed.
         conditions: Of this run, in the words of the paper's own.
         settings: The run's configuration.
+        absent: By episode, the nodes whose replies name objects that are not in the picture.
         shortcuts: Names of players that cheat; where they were played, the best of them stands beside every other player.
     """
     played = join(plan, ledger)
-    answers = answers_of(played, lost_questions, convention)
+    answers = answers_of(played, lost_questions, convention, absent or {})
     unknown = sum(item.failed and not lost_questions(item.episode) for item in played)
     state = _state_notes(played, answers, unknown)
     notes = (*_NOTES, *state)

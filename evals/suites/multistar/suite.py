@@ -17,6 +17,7 @@ from envs.raven.twin import VERSION as TWIN_VERSION
 from envs.settings import Count, Several, check_instance
 from evals.conversation import Conversation
 from evals.figures import Figure
+from evals.ledger.records import plan_from_table
 from evals.ledger.run_data import RunData
 from evals.presentation import Modality, OptionOrder, Presentation
 from evals.presentation.settings import in_words
@@ -28,6 +29,7 @@ from evals.suites.multistar.answers import LEDGER_COLUMNS, Answered, answers_of,
 from evals.suites.multistar.drafts import Draft, chain_draft, content_of, tokens_of
 from evals.suites.multistar.effects import answer_measures
 from evals.suites.multistar.figures import multistar_figures
+from evals.suites.multistar.hallucination import nodes_with_absent
 from evals.suites.multistar.mseval import Convention
 from evals.suites.multistar.paper import paper_tables
 from evals.suites.multistar.play import COLUMNS, RECORD_VERSION, AskSettings, ReplyForm, play_chain, play_direct
@@ -84,7 +86,8 @@ class MultiStarSuite(Suite):
             ``truth``. Each prior is played on its own. The direct subtask knows none.
         styles: Of ``vanilla`` (plain words), ``structured`` (HTML) and ``document`` (a printed page as picture).
         reply: ``labels`` (exact probabilities of the choices' labels, in one prefill) or ``text`` (a written answer, for
-            engines without label scores; no MSEval then).
+            engines without label scores; no MSEval then) or ``described`` (the same after a sentence or two on what is seen,
+            so that objects that are not there show).
         sweep: Ask each chain question again with every option of every question before it; MSEval with priors needs it.
         convention: How MSEval's weights are computed, see ``evals.suites.multistar.mseval.CONVENTIONS``.
         paper_literal: Tell earlier answers in the way the paper's Table 10 prints, slips included.
@@ -210,6 +213,7 @@ class MultiStarSuite(Suite):
         tables = score_multistar(
             *(run.plan, ledger, self._lost, Convention.named(self.convention), self.shortcuts, self._conditions),
             settings=run.settings,
+            absent=self._absent(run) if section == "diagnostics" else {},
         )
         return [table for table in tables if table.section == section]
 
@@ -225,6 +229,19 @@ class MultiStarSuite(Suite):
         played = join(run.plan, run.episodes(LEDGER_COLUMNS))
         return answers_of(played, self._lost, Convention.named(self.convention))
 
+    def _absent(self, run: RunData) -> dict[str, frozenset[str]]:
+        """By episode, the nodes whose written replies name objects that are not there."""
+        if self.reply == "labels":
+            return {}
+        episodes = {episode.id: episode for episode in plan_from_table(run.plan)}
+        found: dict[str, frozenset[str]] = {}
+        for batch in run.batches(["episode_id", "status", "nodes", "turns"]):
+            for row in batch.to_pylist():
+                episode = episodes.get(row["episode_id"])
+                if episode and row["status"] == "done":
+                    found[episode.id] = frozenset(nodes_with_absent(self._asked(episode), row))
+        return found
+
     def view(self, row: Mapping[str, Any]) -> EpisodeView:
         """The episode with its graph: answers, keys, parents and their weights; each step with its label probabilities."""
         return episode_view(row, Convention.named(self.convention))
@@ -234,7 +251,8 @@ class MultiStarSuite(Suite):
         """How these questions are asked, in the words of the paper's own."""
         told = in_words(self.presentation.changes(DEFAULT))
         plain = self._plain_conditions
-        prompts = "other templates" if self.templates else plain.prompts
+        asked = f"{plain.prompts}, what is seen asked for" if self.reply == "described" else plain.prompts
+        prompts = "other templates" if self.templates else asked
         return dataclasses.replace(plain, prompts=f"{prompts}, {told}" if told else prompts)
 
     @property
@@ -293,7 +311,7 @@ class MultiStarSuite(Suite):
     @cached_property
     def _templates(self) -> Templates:
         """Read once, and carried along to wherever the suite is sent: runners never see a file that changed meanwhile."""
-        return load_templates(self.templates)
+        return load_templates(self.templates, described=self.reply == "described")
 
     @property
     def _most(self) -> int:

@@ -117,23 +117,50 @@ def _without_gaps(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     return tuple(part for part in closed if part != "")
 
 
+DESCRIBE: Final = (
+    "First say in a sentence or two which objects the picture shows. Then end with a line that holds one of these and nothing "
+    "else: $labels."
+)
+_EARLIER = "Earlier steps found this; any of it may be right or wrong:"
+_QUESTION_AND_CHOICES = f"$question\n\n$choices\n\n{DESCRIBE}"
+_HTML = f"<h1>$setting</h1>\n%s<p>$question</p>\n<ul>\n$choices\n</ul>\n<p>{DESCRIBE}</p>"
+_PAGE = f"# Panels and shapes\n$picture\n$setting\n%s## Question\n$question\n- $choices\n{DESCRIBE}"
+DESCRIBED: Final = Templates(
+    tuple(
+        {
+            "system": "You answer multiple-choice questions about geometric shapes in square panels.",
+            "vanilla": f"$setting\n\n{_QUESTION_AND_CHOICES}",
+            "vanilla_prior": f"$setting\n\n{_EARLIER}\n- $priors\n\n{_QUESTION_AND_CHOICES}",
+            "structured": _HTML % "",
+            "structured_prior": _HTML % f"<p>{_EARLIER}</p>\n<ul>\n$priors\n</ul>\n",
+            "document": _PAGE % "",
+            "document_prior": _PAGE % f"## Found before\n{_EARLIER}\n- $priors\n",
+            "page": f"This page holds a picture and a question about it. {DESCRIBE}",
+        }.items()
+    )
+)
+"""Questions that ask for what is seen before they ask for an answer (``suite.reply=described``)."""
+
+
 @functools.lru_cache(maxsize=16)
-def load_templates(folder: str) -> Templates:
-    """The texts of a folder; none for an empty name.
+def load_templates(folder: str, *, described: bool = False) -> Templates:
+    """The texts of a folder, before the built-in ones that ask for what is seen where that is ``described``.
 
     Raises:
         ValueError: there is no such folder, a file in it is no template, or a template lacks a field or has one that
             nothing fills; the message names file and field.
     """
+    built_in = DESCRIBED if described else Templates()
     if not folder:
-        return Templates()
+        return built_in
     if not Path(folder).is_dir():
         raise ValueError(f"{folder!r} is not a folder")
     paths = sorted(Path(folder).glob("*.txt"))
     names = ", ".join(f"{name}.txt" for name in FIELDS)
     if not paths:
         raise ValueError(f"folder {folder!r} holds no template; it may have {names}")
-    return Templates(tuple((path.stem, _read(path, names)) for path in paths))
+    own = {path.stem: _read(path, names) for path in paths}
+    return Templates(tuple((dict(built_in.texts) | own).items()))
 
 
 def _read(path: Path, names: str) -> str:

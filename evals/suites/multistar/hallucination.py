@@ -1,0 +1,89 @@
+"""Objects that a reply says are in the picture and that are not there: a kind of error (appendix A.9).
+
+A reply is taken at its word only where it plainly tells what it sees: "two triangles", "a black square". Sentences that deny,
+weigh, or speak of options and rules tell nothing, and neither do shapes that the question itself names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from envs.raven import RavenPicture, load
+from evals.suites.multistar.questions import Question
+from evals.suites.multistar.questions.singles import SHAPES
+
+FOREIGN: Final = ("star", "heart", "crescent", "heptagon", "octagon", "trapezoid", "parallelogram")
+"""Shapes that no picture has. Others (a rectangle, a diamond, an oval) may be words for a frame, a turned square, a circle."""
+
+_AMOUNT = "an? one two three four five six seven eight nine several some [1-9]"
+_LOOKS = (
+    "small large big tiny medium huge smaller larger black white gr[ae]y dark light filled solid empty outlined shaded"
+)
+_OTHER_USE = "shape panel grid box frame cell matrix border pattern arrangement area region part of"
+_TELLING_NOTHING = """
+    no not none neither nor without never missing absent lacks? instead rather if would could might may maybe perhaps should
+    must has\\sto have\\sto supposes? assumes? says? asks? question options? choices? choose answers? candidates? statements?
+    rules? order edges? sides corners tips vertices or whether which unless except like expect(?:ed)? form(?:s|ing)? arranged
+    needs? needed between from becomes? turns? than same
+"""
+_CORRECTING = re.compile(r"\b(?:wait|actually|again|at first|on closer|correction|mistake|hmm|sorry)\b")
+"""A reply that corrects itself says more than it means."""
+
+
+def _one_of(words: str) -> str:
+    return f"(?:{'|'.join(words.split())})"
+
+
+_NAMED = re.compile(
+    rf"\b{_one_of(_AMOUNT)}\s+(?:{_one_of(_LOOKS)}[\s,-]+)*(?P<shape>{'|'.join((*SHAPES, *FOREIGN))})s?\b"
+    rf"(?![\s-]*{_one_of(_OTHER_USE)}\b)"
+)
+_TELLS_NOTHING = re.compile(rf"\b{_one_of(_TELLING_NOTHING)}\b|n['’]t\b|\?")
+_SENTENCE = re.compile(r"[.!;\n]+\s*|(?<=\?)\s+")
+
+
+def shapes_told(reply: str) -> list[str]:
+    """The shapes that a reply plainly says to be in the picture, each once."""
+    found: dict[str, None] = {}
+    said = "" if _CORRECTING.search(reply.lower()) else reply.lower()
+    for sentence in _SENTENCE.split(said):
+        if not _TELLS_NOTHING.search(sentence):
+            found.update(dict.fromkeys(match["shape"] for match in _NAMED.finditer(sentence)))
+    return [*found]
+
+
+def shapes_shown(question: Question) -> frozenset[str] | None:
+    """The shapes in the picture; None where it is a stored one that nobody has described."""
+    picture = question.picture
+    if not isinstance(picture, RavenPicture):
+        return None
+    problem = load(picture.source)
+    panels = (*problem.context, *problem.candidates)
+    shown = panels if picture.arrangement == "puzzle" else [panels[number] for number in picture.panels]
+    entities = (entity for panel in shown for component in panel.components for entity in component.entities)
+    return frozenset(SHAPES[entity.type - 1] for entity in entities)
+
+
+def absent(reply: str, question: Question) -> list[str]:
+    """The shapes that a reply says to be in the question's picture and that are not, nor named by the question."""
+    shown = shapes_shown(question)
+    if shown is None:
+        return []
+    asked = " ".join((question.text, *question.options)).lower()
+    return [shape for shape in shapes_told(reply) if shape not in shown and shape not in asked]
+
+
+def nodes_with_absent(questions: Iterable[Question], row: Mapping[str, Any]) -> Iterator[str]:
+    """The nodes of an episode whose replies name what is not there.
+
+    Args:
+        questions: What the episode asked.
+        row: Of the ledger, with ``nodes`` and ``turns``.
+    """
+    asked = {question.node: question for question in questions}
+    for node in row["nodes"] or ():
+        reply = row["turns"][node["turn"]]["reply"]
+        if node["node"] in asked and absent(reply, asked[node["node"]]):
+            yield node["node"]

@@ -1,0 +1,73 @@
+"""Replies that name objects which are not in the picture."""
+
+import pytest
+
+from envs.raven import generate, load
+from evals.suites.multistar import MultiStarSuite
+from evals.suites.multistar.hallucination import absent, shapes_shown, shapes_told
+from evals.suites.multistar.questions import chain_questions
+from evals.suites.multistar.questions.scene import scene
+from evals.types import Reply
+from tests.evals.suites.multistar.multistar_fakes import played, row_of, tables_of
+
+
+@pytest.mark.parametrize(
+    ("reply", "shapes"),
+    [
+        ("Two triangles at the top, a small black square below.\nC", ["triangle", "square"]),
+        ("The left part contains a star. It is a star.", ["star"]),
+        ("There are 3 hexagons; one circle.", ["hexagon", "circle"]),
+        ("The circle is on the left.", []),
+        ("There is no square. It isn't a square. There isn\u2019t a square.", []),
+        ("It would be a square. Is it a square? Option B says a square.", []),
+        ("Wait, there is a square.", []),
+        ("The objects form a circle. They are in a square grid. There is a square panel, and a triangle of dots.", []),
+        ("A hexagon has six sides.", []),
+        ("SQUARES", []),
+    ],
+)
+def test_only_what_is_plainly_said_to_be_seen_counts(reply, shapes):
+    assert shapes_told(reply) == shapes
+
+
+def test_the_shapes_of_the_panels_that_are_shown_are_those_of_the_scene():
+    problem = generate("distribute_four", 3)
+    for question in chain_questions(problem, 0):
+        picture = question.picture
+        if picture.arrangement == "panels":
+            objects = [item for panel in picture.panels for item in scene(load(picture.source))[panel]]
+            assert shapes_shown(question) == {item.shape_name for item in objects}
+    candidates = [component for panel in problem.candidates for component in panel.components]
+    final = chain_questions(problem, 0)[-1]
+    assert {entity.type for component in candidates for entity in component.entities} <= {
+        1 + ("triangle", "square", "pentagon", "hexagon", "circle").index(shape) for shape in shapes_shown(final)
+    }
+
+
+def test_shapes_that_the_question_names_are_not_decided():
+    number, *_ = chain_questions(generate("center_single", 1), 0)
+    missing = sorted({"triangle", "square", "pentagon"} - shapes_shown(number))
+    assert absent(f"There is a {missing[0]} here.", number) == [missing[0]]
+    named = next(
+        question for question in chain_questions(generate("center_single", 1), 0) if "square" in question.options
+    )
+    assert absent("There is a square.", named) == []
+
+
+class Seer:
+    """Says that it sees a star wherever it is asked on a single panel, and answers the first option."""
+
+    async def reply(self, turn):
+        return Reply(f"There is a star.\n{turn.options[0]}")
+
+
+def test_wrong_answers_that_name_what_is_not_there_are_hallucinations():
+    settings = {"configurations": ["center_single"], "attributes": ["number"], "puzzles": 2, "options": "uniform"}
+    suite, written = (MultiStarSuite(priors=["none"], reply=reply, **settings) for reply in ("described", "text"))
+    records = played(suite, Seer())
+    system, user = records[0].turns[0].turn.chat
+    assert "nothing else" not in system.parts[0] and "First say in a sentence or two" in user.parts[1]
+    table = tables_of(suite, records)["multistar_errors"]
+    row = row_of(table, stage="1P")
+    assert row["wrong"] == row["hallucination"] > 0 and row["perception"] == 0
+    assert {episode.id for episode in written.plan()}.isdisjoint(episode.id for episode in suite.plan())
