@@ -22,7 +22,7 @@ PARTS = {
     "How to": "doctor looking slurm ray-cluster containers kubernetes models vllm presentation api_models agents "
     "providers study sharding gpu wandb checkpoints stopping report site compare export viewer notes notebooks human_players "
     "people reproduce new_suite new_engine kidgym_new_task kidgym_prompts kidgym_pictures kidgym_published kidgym_balanced "
-    "kumo_domains kumo_likely kumo_published kumo_pipeline kumo_trajectories kumo_analysis "
+    "kidgym_levels kumo_domains kumo_likely kumo_published kumo_pipeline kumo_trajectories kumo_analysis "
     "multistar_prompts multistar_published training",
     "Reference": "api configuration environment_variables ledger replies multistar_questions kumo_books published_figures "
     "measurements",

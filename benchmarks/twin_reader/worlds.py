@@ -168,6 +168,7 @@ def _pieces(told: Told, whole: tuple[str, ...]) -> dict[str, Any]:
 def _placement(told: Told) -> dict[str, Any]:
     direction = found(r"The given direction is (\w+)\.", told.goal)[1]
     turn = -1 if "counterclockwise" in told.goal else 1 if "clockwise" in told.goal else 0
+    turn *= 3 if "the third position" in told.goal else 2 if "the second position" in told.goal else 1
     answer = AROUND[(COMPASS.index(direction) + 4 + turn) % 8]
     marked = _numbered(told.now)
     (carried,) = filter(None, told.now.backpack)

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from envs.kidgym.registry import make, task_class
+from envs.kidgym.registry import make
 from envs.kidgym.scene import GRID_CELLS
 from envs.kidgym.world import World
 
@@ -18,8 +18,9 @@ class KidGymEnv(gymnasium.Env[NDArray[np.uint8], np.int64]):
     """A task at one level; every reset makes a new episode.
 
     Observation: the rendered frame, uint8, shape (9 cells, 9 cells, 3), RGB; 576x576 at 64 pixels a cell.
-    Action: an index into ``info["actions"]``. The space is as large as the task's longest list; ``info["action_mask"]``
-        (for ``action_space.sample``) says how much of it is in use, and an index beyond that wastes the step.
+    Action: an index into ``info["actions"]``. The space is as large as the longest list of the task's first three levels, or
+        26 beyond them; ``info["action_mask"]`` (for ``action_space.sample``) says how much of it is in use, and an index
+        beyond that wastes the step.
     Reward: 1 on the step that wins, else 0.
     Info: ``success``; ``actions``, the texts offered now; ``goal``, the task in words; ``steps`` and ``budget``;
         ``accepted``, whether the last action could be performed (absent after a reset); ``frame``, the picture as a value.
@@ -34,7 +35,7 @@ class KidGymEnv(gymnasium.Env[NDArray[np.uint8], np.int64]):
         self.render_mode = render_mode
         edge = GRID_CELLS * cell_pixels
         self.observation_space = spaces.Box(0, 255, (edge, edge, 3), np.uint8)
-        self.action_space = spaces.Discrete(task_class(task).max_actions)
+        self.action_space = spaces.Discrete(self.world.max_actions)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

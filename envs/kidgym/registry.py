@@ -92,10 +92,11 @@ def make(
         cls = PublishedMemoryDecode
     if variant not in VARIANTS:
         raise ValueError(f"unknown variant {variant!r} of KidGym: there are {', '.join(VARIANTS)}")
-    levels = range(1, len(cls.budgets) + 1)
+    levels = cls.levels(variant)
     if type(level) is not int or level not in levels:
         known = ", ".join(map(str, levels))
-        raise ValueError(f"unknown level {level!r} of KidGym task {task}: there are {known}")
+        because = f" ({cls.limit})" if cls.limit else ""
+        raise ValueError(f"unknown level {level!r} of KidGym task {task}: there are {known}{because}")
     if type(cell_pixels) is not int or cell_pixels not in RESOLUTIONS:
         known = ", ".join(map(str, RESOLUTIONS))
         raise ValueError(f"unknown resolution of {cell_pixels!r} pixels a cell: there are {known}")

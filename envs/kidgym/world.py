@@ -38,6 +38,11 @@ Variant = Literal["published", "balanced"]
 """How a task's games are drawn: as published, or so that nothing beside its skill wins them (docs/validity_kidgym.md)."""
 
 
+PAPER_LEVELS: Final = 3
+MOST_ACTIONS: Final = 26
+"""Actions have a letter each."""
+
+
 class StepResult(NamedTuple):
     """What one step did."""
 
@@ -73,13 +78,17 @@ class World(abc.ABC):
     """Short name, as in the paper's tables."""
     title: ClassVar[str]
     budgets: ClassVar[tuple[int, ...]]
-    """Most steps, by level."""
+    """Most steps, by level; the paper's levels are the first three."""
+    limit: ClassVar[str] = ""
+    """Why there are no more levels."""
+    balanced_levels: ClassVar[int] = 3
+    """How many of the levels can be drawn balanced."""
     memory: ClassVar[bool] = False
     """Whether the episode opens with a frame that has to be remembered."""
     variants: ClassVar[tuple[Variant, ...]] = ("published",)
     """How games can be drawn; the first is the default."""
     max_actions: int = 16
-    """Length of the longest action list of any level; ``build`` may set another for its variant."""
+    """Length of the longest action list of the paper's levels; ``build`` may set another for its variant."""
 
     def __init__(
         self, level: int, seed: int, cell_pixels: int = 64, skin: str = "", variant: Variant = "published"
@@ -91,6 +100,8 @@ class World(abc.ABC):
         self.agent, self.facing = grid.at(0, 0), grid.DOWN
         self.backpack: list[Item] = []
         self.watching = self.memory
+        if level > PAPER_LEVELS:
+            self.max_actions = max(self.max_actions, MOST_ACTIONS)
         self.steps = 0
         self.success = self.terminated = False
         drawn_as = "" if variant == "published" else f"/{variant}"
@@ -98,6 +109,12 @@ class World(abc.ABC):
         self.build(rng)
         self._order = rng.getrandbits(62)
         self._actions: tuple[Action, ...] | None = None
+
+    @classmethod
+    def levels(cls, variant: Variant = "published") -> range:
+        """The levels that can be drawn."""
+        balanced = variant == "balanced" and variant in cls.variants
+        return range(1, (cls.balanced_levels if balanced else len(cls.budgets)) + 1)
 
     # --- what a task says ---------------------------------------------------------------------------------------------
 

@@ -161,7 +161,7 @@ def test_a_finished_episode_takes_no_more_steps():
     [
         (("XX", 1, 0), "unknown KidGym task 'XX': there are CL, SE, SO"),
         (("cl", 1, 0), "unknown KidGym task 'cl'"),
-        (("CL", 4, 0), "unknown level 4 of KidGym task CL: there are 1, 2, 3"),
+        (("SO", 4, 0), "unknown level 4 of KidGym task SO: there are 1, 2, 3"),
         (("CL", 0, 0), "unknown level 0"),
         (("CL", True, 0), "unknown level True"),
         (("CL", 1.0, 0), "unknown level 1.0"),

@@ -12,19 +12,21 @@ from envs.kidgym.world import Action, World, slots
 class Classification(World):
     """Two kinds of things lie about, and each kind belongs in the basket of a given color.
 
-    Description: 1, 2 or 3 (by level) of each of two items of one type, and two baskets, all labeled.
+    Description: 1 to 4 (by level) of each of two items of one type, and two baskets, all labeled.
     Actions: pick up a thing; put a thing from the backpack into a basket. The wrong basket refuses it. A full backpack
         offers no more picking up.
     Reward: 1 when everything is in its basket.
-    Termination: when everything is in its basket; 4, 8 or 12 steps, which is the fewest possible.
+    Termination: when everything is in its basket; 4, 8, 12 or 16 steps, which is the fewest possible.
 
-    Balanced: four kinds and four baskets, and 2, 4 or 6 things of at least 2, 3 or 4 kinds; so the baskets are not filled
+    Balanced: four kinds and four baskets, and 2 to 8 things of at least 2, 3 or 4 kinds; so the baskets are not filled
     evenly, and what was put into one tells little of the others.
     """
 
     name = "CL"
     title = "Classification"
-    budgets = (4, 8, 12)
+    budgets = (4, 8, 12, 16)
+    limit = "at most ten things with two baskets, twelve with four, lie within reach"
+    balanced_levels = 4
     variants = ("published", "balanced")
     max_actions = 9
 
@@ -38,8 +40,8 @@ class Classification(World):
         self.belongs = tuple(zip(items, baskets, strict=True))
         things = items * self.level
         if self.balanced:
-            self.max_actions = len(SLOTS) * count
-            different = rng.sample(items, self.level + 1)
+            self.max_actions = max(self.max_actions, len(SLOTS) * count)
+            different = rng.sample(items, min(self.level + 1, count))
             things = [*different, *rng.choices(items, k=2 * self.level - len(different))]
         self.things = tuple(things)
         self.scene = self.scatter(rng, [Item(sprite) for sprite in [*things, *baskets]])

@@ -16,7 +16,7 @@ LABELED_PILES: Final = 10
 class Counting(World):
     """Piles of one, two and three of a thing lie about, and a given number has to be collected and declared.
 
-    Description: 1, 2 or 3 (by level) piles of each size, all labeled, and a number from 1 to 3, 2 to 6 or 3 to 9.
+    Description: 1 to 4 (by level) piles of each size, all labeled, and a number from the level to three times the level.
     Actions: pick up a pile, which a full backpack refuses; declare that the number has been collected.
     Reward: 1 when the declaration is true.
     Termination: with the declaration, or when the backpack is full and still holds too few; 5 steps (needed are 2 to 4).
@@ -27,7 +27,8 @@ class Counting(World):
 
     name = "CO"
     title = "Counting"
-    budgets = (5, 5, 5)
+    budgets = (5, 5, 5, 5)
+    limit = "twelve piles lie within reach; of several things, ten"
     max_actions = 10
     variants = ("published", "balanced")
 

@@ -31,6 +31,7 @@ class DecodeMaze(Maze):
     name = "DMA"
     title = "Decode Maze"
     budgets = (4, 6, 8)
+    limit = "locks have three colors"
 
     def build(self, rng: Random) -> None:
         """Draw a maze and a code."""

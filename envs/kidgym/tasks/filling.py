@@ -21,11 +21,11 @@ PIECES: Final = 4
 class Filling(World):
     """A 2x2 board lacks some pieces, and the backpack holds them among others.
 
-    Description: an animal cut in quarters, 1, 2 or 3 (by level) of them missing at numbered positions; the whole animal in
+    Description: an animal cut in quarters, 1 to 4 (by level) of them missing at numbered positions; the whole animal in
         the hint block; in the backpack the missing quarters and others, of any animal.
     Actions: place a piece from the backpack at a position that is still free. Any piece fits.
     Reward: 1 when every position holds the right piece.
-    Termination: when all positions are filled; 1, 2 or 3 steps, which is the fewest possible.
+    Termination: when all positions are filled; 1 to 4 steps, which is the fewest possible.
 
     Balanced: the hint block shows four pieces as a picture, two mirrored quarters of two animals each, in any order; the
     backpack holds just these, and the frame nothing but the positions. What is missing can only be seen in the hint block,
@@ -34,7 +34,9 @@ class Filling(World):
 
     name = "FI"
     title = "Filling"
-    budgets = (1, 2, 3)
+    budgets = (1, 2, 3, 4)
+    limit = "the picture has four pieces"
+    balanced_levels = 4
     variants = ("published", "balanced")
     max_actions = 12
 

@@ -35,6 +35,7 @@ class Maze(World):
     name = "MA"
     title = "Maze"
     budgets = (3, 5, 7)
+    limit = "locks have three colors"
     max_actions = 10
     walls: ClassVar[tuple[int, ...]] = (9, 8, 7)
     variants = ("published", "balanced")

@@ -12,12 +12,12 @@ from envs.kidgym.world import Action, World
 class MemoryDecode(World):
     """A table assigns things to things; it is shown once, and then the partner of one entry has to be chosen.
 
-    Description: a table of 1, 2 or 3 (by level) pairs in the hint block, shown at first; then an entry of its left column
-        at the upper end of the hint block, and its partner among 3, 5 or 7 distractors: the other partners of the
+    Description: a table of 1 to 5 (by level) pairs in the hint block, shown at first; then an entry of its left column
+        at the upper end of the hint block, and its partner among 3 to 11 distractors: the other partners of the
         table, and things of their type.
     Actions: continue; then choose a thing.
     Reward: 1 when the partner is chosen.
-    Termination: with the first choice; 2, 3 or 4 steps (needed are 2).
+    Termination: with the first choice; 2 to 6 steps (needed are 2).
 
     Balanced: a table of 4, 6 or 8 pairs, and the things to choose from are its partners, all of one type and no others: it
     has to be remembered whose partner each is.
@@ -25,7 +25,8 @@ class MemoryDecode(World):
 
     name = "MDE"
     title = "Memory Decode"
-    budgets = (2, 3, 4)
+    budgets = (2, 3, 4, 5, 6)
+    limit = "twelve things lie within reach, and the hint block has room for eight pairs"
     memory = True
     max_actions = 8
     variants = ("published", "balanced")

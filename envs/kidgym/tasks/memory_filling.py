@@ -14,14 +14,14 @@ class MemoryFilling(Filling):
     Description: as in FI; at first with an empty backpack, afterwards without the hint.
     Actions: continue; then as in FI.
     Reward: 1 when every position holds the right piece.
-    Termination: when all positions are filled; 2, 3 or 4 steps, which is the fewest possible.
+    Termination: when all positions are filled; 2 to 5 steps, which is the fewest possible.
 
     Balanced: as in FI, so that no piece in the frame tells what the hint block showed.
     """
 
     name = "MFI"
     title = "Memory Filling"
-    budgets = (2, 3, 4)
+    budgets = (2, 3, 4, 5)
     memory = True
 
     def build(self, rng: Random) -> None:

@@ -35,6 +35,7 @@ class MemoryMaze(Maze):
     name = "MMA"
     title = "Memory Maze"
     budgets = (4, 6, 8)
+    limit = "locks have three colors"
     memory = True
     max_actions = 12
     walls = (7, 3, 6)

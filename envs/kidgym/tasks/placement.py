@@ -22,6 +22,8 @@ RING: Final = {
 }
 """The cells around the center by direction, clockwise."""
 CENTER: Final = at(2, 2)
+COUNTED: Final = ("next", "second", "third")
+"""Positions from the opposite direction on, from level 3."""
 START: Final = at(2, 4)
 
 
@@ -29,7 +31,8 @@ class Placement(World):
     """A thing has to be placed opposite of a given direction, or next to there.
 
     Description: a thing in the middle of 4 (level 1) or 8 numbered positions, another in the backpack, and a direction in
-        the goal: its opposite is meant, at level 3 the next position from there, clockwise or counterclockwise.
+        the goal: its opposite is meant, from level 3 on the next, second or third position from
+        there, clockwise or counterclockwise.
     Actions: place the thing at a position.
     Reward: 1 when it stands at the right one.
     Termination: after the one step that there is.
@@ -37,7 +40,8 @@ class Placement(World):
 
     name = "PL"
     title = "Placement"
-    budgets = (1, 1, 1)
+    budgets = (1, 1, 1, 1, 1)
+    limit = "the fourth position from the opposite is where the given direction points"
     max_actions = 8
 
     def build(self, rng: Random) -> None:
@@ -48,7 +52,7 @@ class Placement(World):
         self.item = rng.choice([f"{other}/{name}" for name in ITEMS[other] if f"{other}/{name}" != self.center])
         directions = list(RING)[:: 2 if self.level == 1 else 1]
         self.direction = rng.choice(directions)
-        self.turn = rng.choice((1, -1)) if self.level == 3 else 0
+        self.turn = rng.choice((1, -1)) * (self.level - 2) if self.level >= 3 else 0
         clockwise = list(RING.values())
         self.answer = clockwise[(clockwise.index(RING[self.direction]) + 4 + self.turn) % 8]
 
@@ -66,7 +70,7 @@ class Placement(World):
             turn = "clockwise" if self.turn > 0 else "counterclockwise"
             return (
                 f"The given direction is {self.direction}. Find its opposite direction, then from that opposite direction "
-                f"the next position {turn}, and {place}"
+                f"the {COUNTED[abs(self.turn) - 1]} position {turn}, and {place}"
             )
         return f"The given direction is {self.direction}. Find its opposite direction, and {place}"
 

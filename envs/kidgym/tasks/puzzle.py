@@ -11,11 +11,11 @@ from envs.kidgym.tasks.filling import Filling
 class Puzzle(Filling):
     """Filling with four abstract tiles: right triangles that differ only in how they are turned.
 
-    Description: a pattern of all four tiles, 1, 2 or 3 (by level) of them missing at numbered positions; the whole pattern
+    Description: a pattern of all four tiles, 1 to 4 (by level) of them missing at numbered positions; the whole pattern
         in the hint block; all four tiles in the backpack, those already on the board included.
     Actions: as in FI.
     Reward: 1 when every position holds the right tile.
-    Termination: when all positions are filled; 1, 2 or 3 steps, which is the fewest possible.
+    Termination: when all positions are filled; 1 to 4 steps, which is the fewest possible.
 
     Balanced: the frame shows no tiles, so that those on the board do not tell which are missing.
     """

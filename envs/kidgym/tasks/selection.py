@@ -12,23 +12,25 @@ from envs.kidgym.world import Action, World
 class Selection(World):
     """Things are shown in the hint block once; afterwards they have to be found among others of their type.
 
-    Description: 1, 2 or 3 (by level) targets, shown at first; then 3, 4 or 5 distractors lie beside them, all labeled.
+    Description: 1 to 4 (by level) targets, shown at first; then 3 to 6 distractors lie beside them, all labeled.
     Actions: continue; then choose a thing, which moves to the backpack.
     Reward: 1 when exactly the targets were chosen, in any order.
-    Termination: when as many things were chosen as there are targets; 2, 3 or 4 steps, which is the fewest possible.
+    Termination: when as many things were chosen as there are targets; 2 to 5 steps, which is the fewest possible.
     """
 
     name = "SE"
     title = "Selection"
-    budgets = (2, 3, 4)
+    budgets = (2, 3, 4, 5)
+    limit = "the backpack has four slots"
     memory = True
     max_actions = 8
 
     def build(self, rng: Random) -> None:
         """Draw a type and distinct items of it: first the targets, then the distractors."""
-        self.type = rng.choice(list(ITEMS))
+        count = 2 * self.level + 2
+        self.type = rng.choice([kind for kind, names in ITEMS.items() if len(names) >= count])
         self.background = SCENE_OF_TYPE[self.type]
-        drawn = [Item(f"{self.type}/{name}") for name in rng.sample(ITEMS[self.type], 2 * self.level + 2)]
+        drawn = [Item(f"{self.type}/{name}") for name in rng.sample(ITEMS[self.type], count)]
         self.targets = tuple(drawn[: self.level])
         self.hidden = tuple(self.scatter(rng, drawn).items())
 

@@ -38,6 +38,7 @@ class Sorting(World):
     name = "SO"
     title = "Sorting"
     budgets = (2, 3, 4)
+    limit = "the backpack has four slots"
     variants = ("published", "balanced")
     max_actions = 16
 

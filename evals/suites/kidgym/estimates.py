@@ -38,7 +38,8 @@ _REPLY_TOKENS: Final = 8
 
 def expected_calls(world: World) -> float:
     """Model calls of an episode of the world's task and level."""
-    return CALLS.get(world.name, world.budgets)[world.level - 1]
+    of_levels = CALLS.get(world.name, world.budgets)
+    return of_levels[world.level - 1] if world.level <= len(of_levels) else world.budget
 
 
 def expected_tokens(world: World, question: Chat, example: Sequence[Part], grows: bool, afresh: bool) -> float:

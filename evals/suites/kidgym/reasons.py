@@ -15,7 +15,7 @@ from envs.kidgym.tasks.maze import Maze
 from envs.kidgym.tasks.memory_decode import MemoryDecode
 from envs.kidgym.tasks.memory_filling import MemoryFilling
 from envs.kidgym.tasks.memory_maze import MemoryMaze
-from envs.kidgym.tasks.placement import RING, Placement
+from envs.kidgym.tasks.placement import COUNTED, RING, Placement
 from envs.kidgym.tasks.puzzle import Puzzle
 from envs.kidgym.tasks.selection import Selection
 from envs.kidgym.tasks.sorting import ENDS, SCALES, Sorting
@@ -123,7 +123,9 @@ def _placement(world: World, action: Action) -> str:
     opposite = names[(names.index(world.direction) + 4) % len(names)]
     place = next(name for name, cell in RING.items() if cell == action.cell)
     turn = (
-        f" The next position {'clockwise' if world.turn > 0 else 'counterclockwise'} is {place}." if world.turn else ""
+        f" The {COUNTED[abs(world.turn) - 1]} position {'clockwise' if world.turn > 0 else 'counterclockwise'} is {place}."
+        if world.turn
+        else ""
     )
     roman = ROMAN[world.positions.index(action.cell)]
     return (

@@ -8,14 +8,14 @@ from typing import Final
 
 import pyarrow as pa
 
-from envs.kidgym.chance import BALANCED_CHANCE, CHANCE, CHANGED, published_chance
+from envs.kidgym.chance import BALANCED_CHANCE, CHANCE, CHANGED, chance_at, published_chance
 from evals.reference import published
 from evals.stats.intervals import NO_ESTIMATE, NONNEGATIVE, Estimate, mean_estimate, proportion_estimate
 from evals.suites.kidgym.games import CellKey, Games, games_of
 from evals.suites.kidgym.published_environment.recording import SUFFIX
 from evals.suites.kidgym.shortcut_success import SHORTCUT_SUCCESS
 from evals.suites.kidgym.shortcuts import SHORTCUTS
-from evals.suites.kidgym.variants import BALANCED, chance_of
+from evals.suites.kidgym.variants import BALANCED, task_and_variant
 from evals.tables import Cell, Table
 
 CAPABILITIES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -136,7 +136,8 @@ def best_shortcut(
     if of_run:
         name = max(of_run, key=lambda player: sum(of_run[player]) / len(of_run[player]))
         return proportion_estimate(of_run[name]), name
-    stored = {name: tasks[task][int(level) - 1] for name, tasks in SHORTCUT_SUCCESS.items() if task in tasks}
+    known = SHORTCUT_SUCCESS if level in LEVEL_WEIGHTS else {}
+    stored = {name: tasks[task][int(level) - 1] for name, tasks in known.items() if task in tasks}
     if not stored:
         return None, None
     name = max(stored, key=stored.__getitem__)
@@ -272,11 +273,9 @@ def _reference_table(cells: Mapping[CellKey, Games]) -> Table:
 
 
 def _baselines(task: str, level: str) -> list[float | None]:
-    of_levels = chance_of(task)
-    if of_levels is None:
-        return [None] * 3
-    chance = of_levels[int(level) - 1]
-    if task.endswith(BALANCED):
+    drawn, variant = task_and_variant(task)
+    chance = chance_at(drawn, int(level), variant)
+    if chance is None or variant == "balanced" or level not in LEVEL_WEIGHTS:
         return [chance, None, None]
     measured = published("kidgym").find("Random", "success", {"task": task, "level": level})
     return [chance, published_chance(task, int(level)), measured.value if measured else None]

@@ -63,7 +63,7 @@ class KidGymSuite(Suite):
 
     Attributes:
         tasks: Of the twelve, or ``"all"``; also tasks that an installed package registers.
-        levels: Of 1, 2 and 3.
+        levels: Of 1, 2 and 3; some tasks have harder ones, up to 5 (docs/kidgym_levels.md).
         modes: Of ``zero_shot`` (the answer alone), ``cot`` (reasoning first) and ``icl`` (a worked example first).
         episodes: Of each task, level and mode; the same ones in all modes and for all players.
         resolution: Pixels of a cell's edge, 32, 64 or 96; a picture is 9x9 cells.
@@ -372,10 +372,7 @@ class KidGymSuite(Suite):
             if task not in TASKS:
                 near = did_you_mean(task, TASKS)
                 raise ValueError(f"suite.tasks: no task {task!r}; there are {', '.join(TASKS)}{near}")
-            most = len(TASKS[task].budgets)
-            beyond = [level for level in self._levels if not 1 <= level <= most]
-            if beyond:
-                raise ValueError(f"suite.levels={shown(self.levels)}: {task} has no level {beyond[0]}, but 1 to {most}")
+            self._check_levels(TASKS[task])
         if self.skin:
             try:
                 self._world(PAPER_TASKS[0], 1, 0)
@@ -388,6 +385,18 @@ class KidGymSuite(Suite):
         check_presentation(self.presentation, self._templates, bool(self.templates), self.decoder)
         self._check_variant()
         self._check_published()
+
+    def _check_levels(self, task: type[World]) -> None:
+        for variant in self.variant:
+            levels = task.levels(variant)  # type: ignore[arg-type]
+            beyond = [level for level in self._levels if level not in levels]
+            if beyond:
+                because = f": {task.limit}" if task.limit else ""
+                drawn = f", drawn {variant}," if variant != "published" else ""
+                raise ValueError(
+                    f"suite.levels={shown(self.levels)}: {task.name}{drawn} has no level {beyond[0]}, "
+                    f"but 1 to {levels[-1]}{because}"
+                )
 
     def _check_variant(self) -> None:
         """Settings that are about games drawn as published."""

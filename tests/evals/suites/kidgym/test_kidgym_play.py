@@ -156,7 +156,7 @@ def test_settings_may_be_typed_as_on_the_command_line():
     ("settings", "message"),
     [
         ({"tasks": ["CL", "XY"]}, "suite.tasks: no task 'XY'; there are CL, SE, SO"),
-        ({"levels": [1, 4]}, r"suite.levels=\[1, 4\]: CL has no level 4, but 1 to 3"),
+        ({"levels": [1, 5]}, r"suite.levels=\[1, 5\]: CL has no level 5, but 1 to 4"),
         ({"modes": ["zeroshot"]}, r"suite.modes=\[zeroshot\]: .* Did you mean zero_shot"),
         ({"resolution": 48}, "suite.resolution=48: must be one of 32, 64, 96"),
         ({"levels": True}, "suite.levels=true: must be an integer, or a non-empty list of these"),
