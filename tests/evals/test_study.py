@@ -16,7 +16,7 @@ from evals.analysis.compare import Side
 from evals.study.conditions import conditions_of, factors_of
 from evals.study.effects import effects_table, interactions, main_effects, measured, shared_names
 from evals.study.split import Pair, Played, pairs_of, split, split_table, text_twins
-from evals.study.variance import _shares, variance_shares
+from evals.study.variance import _ends, _shares, variance_shares
 from evals.suite import Suite
 from evals.types import Episode, Outcome, Reply, message
 from tests.runs import run_of
@@ -128,6 +128,25 @@ def test_variance_is_shared_out_by_size():
 def test_each_condition_with_pictures_has_the_twin_that_differs_in_nothing_else():
     twins = text_twins(study([[True] * GAMES] * 4, TWO))
     assert [(one.levels["history"], other.levels["history"]) for one, other in twins] == [("all", "all"), ("2", "2")]
+
+
+def test_shares_are_of_the_variance_that_there_is_and_what_games_have_in_common_is_of_the_game():
+    generator = np.random.default_rng(0)
+    of_game, by_a = generator.normal(0, 1, (20_000, 1, 1)), generator.normal(0, 1, (20_000, 3, 1))
+    values = of_game + by_a + generator.normal(0, 1, (20_000, 3, 2))
+    shares = _shares(values, ["a", "b"])
+    assert shares["game"] == pytest.approx((1 + 1 / 3) / 3, abs=0.02)
+    assert shares["game by a"] == pytest.approx((1 - 1 / 3) / 3, abs=0.02)
+    assert shares["chance and the rest"] == pytest.approx(1 / 3, abs=0.02)
+
+
+def test_an_interval_of_a_share_reaches_beyond_the_draws_and_stays_within_0_and_1():
+    drawn = np.linspace(0.2, 0.4, 400)
+    low, high = _ends(0.3, drawn, 10)
+    assert 0.1 < low < 0.2 and 0.4 < high < 0.5
+    few, many = _ends(0.3, drawn, 5), _ends(0.3, drawn, 1000)
+    assert few[0] < low < many[0] and few[1] > high > many[1]
+    assert _ends(0.02, drawn - 0.2, 10)[0] == 0 and _ends(0.98, drawn + 0.6, 10)[1] == 1
 
 
 def test_of_a_single_setting_games_by_setting_cannot_be_told_from_chance():
