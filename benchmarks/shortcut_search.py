@@ -14,6 +14,7 @@ import shlex
 import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,15 +51,16 @@ def main() -> int:
     shared = settings_of(asked.settings)
     training = suite_of(asked.suite, {**shared, **settings_of(asked.training), "seeds": TRAINING})
     held_out = suite_of(asked.suite, {**shared, **settings_of(asked.held_out)})
+    command = shlex.join(["python", "-m", "benchmarks.shortcut_search", *sys.argv[1:]])
     found = []
-    for each in search(training, held_out):
-        found.append(each)
-        print(f"{each.task:14}{each.level:8}{each.players:22}{each.success.mean:8.3f}", flush=True)
+    for (task, level), of_cell in groupby(search(training, held_out), key=lambda each: (each.task, each.level)):
+        for each in of_cell:
+            found.append(each)
+            print(f"{task:14}{level:8}{each.players:26}{each.success.mean:8.3f}", flush=True)
+        if asked.write:  # cell by cell, so that a search that is ended keeps what it has found
+            write_record(asked.write, found, command, datetime.now(UTC).date().isoformat(), TRAINING)
     table = needs_table(asked.suite, found)
     print(table.to_markdown())
-    if asked.write:
-        command = shlex.join(["python", "-m", "benchmarks.shortcut_search", *sys.argv[1:]])
-        write_record(asked.write, found, command, datetime.now(UTC).date().isoformat(), TRAINING)
     if asked.out:
         asked.out.mkdir(parents=True, exist_ok=True)
         (asked.out / f"{table.name}.md").write_text(table.to_markdown(), encoding="utf-8")

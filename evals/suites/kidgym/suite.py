@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, get_args
 
 from envs.kidgym import TASKS, World, make
+from envs.kidgym.chance import CHANCE
 from envs.kidgym.twin import VERSION as TWIN_VERSION
 from envs.kidgym.world import Variant
 from envs.picture import Detail, Picture
@@ -272,6 +273,12 @@ class KidGymSuite(Suite):
     def figures(self, run: RunData) -> Iterable[Figure]:
         """Capabilities, success by task and level, what modes change, and success over size."""
         return kidgym_figures(run)
+
+    def known_success(self, task: str, level: str) -> Mapping[str, float]:
+        """Exact chance; perfect play wins every game."""
+        shares = CHANCE.get(task, ())
+        is_known = level.isdecimal() and 0 < int(level) <= len(shares)
+        return {"chance": shares[int(level) - 1], "perfect play": 1.0} if is_known else {}
 
     def _published_environment_tables(self, run: RunData) -> Iterator[Table]:
         """The games of the published environment beside the paper."""

@@ -281,6 +281,14 @@ class KumoSuite(Suite):
         """Success over relative actions, success by domain, actions of perfect play."""
         return kumo_figures(list(join_runs(run.plan, run.episodes())))
 
+    def difficulty_of(self, task: str, level: str) -> float | None:
+        """The number of truths to choose from."""
+        return float(size_of(level)[0]) if is_level(level) else None
+
+    def known_success(self, task: str, level: str) -> Mapping[str, float]:
+        """Perfect play wins every game."""
+        return {"perfect play": 1.0}
+
     @property
     def _conditions(self) -> Conditions:
         """How these tasks are played, in the words of the paper's own."""

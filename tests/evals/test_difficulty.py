@@ -1,0 +1,111 @@
+"""Success over difficulty, for any suite whose levels get harder."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from evals.suite import Suite, suite_figures, suite_results
+from evals.suites.kidgym import KidGymSuite
+from evals.suites.kumo import KumoSuite
+from evals.types import Episode, Outcome, Reply, message
+from tests.runs import run_of
+
+LEVELS = {
+    "add": ("10", "2", "1"),
+    "take": ("2", "1", "10"),
+    "guess": ("1", "2"),
+    "sing": ("1",),
+    "talk": ("low", "high"),
+}
+
+
+@dataclass(frozen=True)
+class Sums(Suite):
+    """Wins are written in the replies."""
+
+    name = "sums"
+    title = "Sums"
+    known: bool = False
+
+    def plan(self):
+        return [
+            Episode("sums", task, level, "zero_shot", index, 0, index, "", 1)
+            for task, levels in LEVELS.items()
+            for level in levels
+            for index in range(4)
+        ]
+
+    async def play(self, episode, conversation):
+        played = await conversation.ask((message("user", "?"),), options=("right", "wrong"), oracle=lambda: "right")
+        return Outcome(success=played.reply.text == "right", steps=1)
+
+    def known_success(self, task, level):
+        return {"chance": 0.5 / float(level), "perfect play": 1.0} if self.known else {}
+
+
+class Strength:
+    """Wins as many games of four as a level leaves it."""
+
+    async def reply(self, turn):
+        wins = {"1": 3, "2": 2, "10": 0}.get(turn.episode.level, 1) + (turn.episode.task == "take")
+        return Reply("right" if turn.episode.index < wins else "wrong")
+
+
+class Always:
+    def __init__(self, reply):
+        self.text = reply
+
+    async def reply(self, turn):
+        return Reply(self.text)
+
+
+def rows_of(suite, **players):
+    run = run_of(suite, players)
+    table = next(each for each in suite_results(suite, run, "scores") if each.name == "sums_difficulty")
+    assert table.columns[3:] == ("level 1", "level 2", "level 10")
+    return {(row[0], row[1]): [getattr(cell, "mean", cell) for cell in row[3:]] for row in table.rows}
+
+
+def test_levels_stand_by_difficulty_and_tasks_with_the_same_levels_are_taken_together():
+    rows = rows_of(Sums(known=True), model=Strength())
+    assert rows[("all tasks", "model")] == [0.875, 0.625, 0.125]
+    assert rows[("add", "model")] == [0.75, 0.5, 0] and rows[("guess", "model")] == [0.75, 0.5, None]
+    assert rows[("all tasks", "chance")] == [0.5, 0.25, 0.05] and rows[("take", "perfect play")] == [1, 1, 1]
+    assert not {"sing", "talk"} & {task for task, _ in rows}
+
+
+def test_built_in_players_stand_for_chance_and_perfect_play_where_the_suite_knows_neither():
+    rows = rows_of(Sums(), model=Strength(), random=Always("wrong"), oracle=Always("right"))
+    assert rows[("all tasks", "chance")] == [0, 0, 0] and rows[("guess", "perfect play")] == [1, 1, None]
+    assert ("add", "random") not in rows
+    assert ("add", "chance") not in rows_of(Sums(), model=Strength())
+
+
+def test_players_are_lines_with_intervals_and_references_are_gray():
+    suite = Sums(known=True)
+    figure = next(each for each in suite_figures(suite, run_of(suite, {"model": Strength()})) if each.kind == "lines")
+    assert list(figure.panels) == ["all tasks", "add", "take", "guess"]
+    own, *gray = figure.panels["all tasks"]
+    assert (own.name, own.x, own.reference) == ("model", ("1", "2", "10"), False) and own.y[0].has_interval
+    assert [(series.name, series.reference) for series in gray] == [("chance", True), ("perfect play", True)]
+
+
+def test_a_run_of_one_level_or_of_built_in_players_only_has_no_curve():
+    alone = KidGymSuite(tasks=["CL"], levels=[1], modes=["zero_shot"], episodes=2)
+    for suite, players in ((alone, {"model": Always("A")}), (Sums(), {"oracle": Always("right")})):
+        assert not [each for each in suite_figures(suite, run_of(suite, players)) if "difficulty" in each.name]
+
+
+@pytest.mark.parametrize(
+    ("suite", "task", "levels", "chance"),
+    [
+        (KidGymSuite(), "SO", ("1", "2", "3"), [1 / 2, 1 / 6, 1 / 24]),
+        (KumoSuite(), "medical", ("easy", "6x8", "hard"), [None] * 3),
+    ],
+)
+def test_suites_know_how_hard_their_levels_are(suite, task, levels, chance):
+    hard = [suite.difficulty_of(task, level) for level in levels]
+    assert hard == sorted(hard) and len(set(hard)) == 3
+    assert [suite.known_success(task, level).get("chance") for level in levels] == chance
+    assert suite.known_success(task, levels[0])["perfect play"] == 1
+    assert suite.difficulty_of(task, "other") is None
