@@ -37,12 +37,16 @@ _LAB: Mapping[str, tuple[str, str]] = {
     ),
     "trajectories": ("perfect plays as training data: chats with a loss mask", _TRAJECTORIES),
     "verify-trajectories": ("replay a file of trajectories", _TRAJECTORIES),
+    "token-masks": (
+        "trajectories as tokens of a model, with a mask for the loss",
+        "cluster.suite_commands.kumo.token_masks",
+    ),
     "split": ("domains whose truths and tests have a train/test split", _TRAJECTORIES),
 }
 _OLD_NAMES = {
     "replay-transcripts": "import-transcripts",
     "halves": "lab split",
-    **{name: f"lab {name}" for name in _LAB if name != "split"},
+    **{name: f"lab {name}" for name in _LAB if name not in ("split", "token-masks")},
 }
 """Former names of commands, which still work, with what to type now."""
 

@@ -3,10 +3,13 @@
 import asyncio
 import dataclasses
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import yaml
 
 from cluster.cli import main
 from envs.kumo import OptimalSearch, domain_from, generate_tasks, load_domain, structured_sources
@@ -14,9 +17,11 @@ from evals.suite import play_episode
 from evals.suites.kumo import KumoSuite
 from evals.suites.kumo.lab.trajectories import file as trajectory_file
 from evals.suites.kumo.lab.trajectories.check import check, check_row
+from evals.suites.kumo.lab.trajectories.forms import FORMS, in_form
 from evals.suites.kumo.lab.trajectories.plays import Recipe, optimal_plays, rows_of, trajectories
 from evals.suites.kumo.parallel import CHUNK, in_order
 from evals.types import Reply
+from examples.kumo_lora.verl_reward import compute_score
 
 PART = "reptiles@in"
 TIED = structured_sources({"truths": 12, "actions": 10, "states": 2, "density": 0.25, "domains": 1}, ())[0]
@@ -50,10 +55,10 @@ class Replaying:
 # --- what a trajectory is --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("book", ["symbolic", "prose"])
-def test_a_run_asks_what_a_trajectory_holds_and_its_replies_win_at_the_optimum(book):
+@pytest.mark.parametrize(("book", "reasons"), [("symbolic", False), ("prose", False), ("symbolic", True)])
+def test_a_run_asks_what_a_trajectory_holds_and_its_replies_win_at_the_optimum(book, reasons):
     suite = KumoSuite(domains=[PART], difficulties=["easy"], tasks_per_domain=3, repeats=1, book=book)
-    for episode, row in zip(suite.plan(), made(Recipe(PART, book=book)), strict=True):
+    for episode, row in zip(suite.plan(), made(Recipe(PART, book=book, reasons=reasons)), strict=True):
         record = asyncio.run(play_episode(suite, episode, Replaying(row)))
         outcome = record.outcome
         assert outcome.success and outcome.steps == outcome.extra["optimal_actions"] == len(row["actions"])
@@ -89,6 +94,81 @@ def test_what_a_run_plays_is_left_out():
 def test_sizes_are_levels_too():
     row = next(trajectories(Recipe(PART, "5x7", reserve=0, count=1), processes=1))[0]
     assert (len(row["truths"]), len(row["tests"]), row["level"]) == (5, 7, "5x7")
+
+
+OUTCOME = re.compile(
+    r"If the outcome of (.*?) is (.*) \((.*)\): (.*), (?:(.*) more tests on average|(?:it|one of them) is certain)\."
+)
+
+
+def test_reasons_say_what_the_search_finds():
+    """Each number by the search of the game that is left, and what is left by the rules themselves."""
+    for row in made(Recipe(PART, reasons=True), 12):
+        task = Puzzle_task(row)
+        replies = [entry["content"].splitlines() for entry in row["messages"] if entry["role"] == "assistant"]
+        for number, (first, *outcomes, value, _) in enumerate(replies[:-1]):
+            rest = task.after(row["actions"][:number])
+            assert first == f"Still possible: {', '.join(rest.truths)}."
+            expected, after = OptimalSearch(rest).action_values(), 1.0
+            for told in map(OUTCOME.fullmatch, outcomes):
+                test, shown, share, left, more = told.groups()
+                assert test == row["actions"][number]
+                states = rest.actions[rest.position(test)].states
+                lefts = [", ".join(truth for truth in rest.truths if truth not in s.rules_out) for s in states]
+                same = [f'"{state.text}"' for state, each in zip(states, lefts, strict=True) if f"{each} left" == left]
+                assert shown == " or ".join(same)
+                after += float(share) * float(more or 0)
+            assert after == pytest.approx(expected[test], abs=0.05)
+            best, *others = sorted(expected.values())
+            assert value.startswith(f"So {test} first means {best:.2f} tests on average")
+            if others:
+                assert value.endswith("would be as good." if others[0] - best < 1e-6 else f", {others[0]:.2f}.")
+        alone = len(task.after(row["actions"][:-1]).truths) == 1
+        end = "Every other candidate has been ruled out." if alone else "can rule out {}, so it is right."
+        assert replies[-1][0].endswith(end.format(row["actions"][-1])) and len(replies[-1]) == 2
+
+
+def test_forms_hold_the_chat_as_trainers_read_it():
+    rows = made(Recipe(PART), 6)
+    made_of = {name: next(iter(in_form(form, iter([rows])))) for name, form in FORMS.items()}
+    assert made_of["raycade"] == rows
+    for name in ("trl", "verl", "axolotl"):
+        assert made_of[name] == [{"messages": row["messages"]} for row in rows]
+    moves = [(row, number) for row in rows for number in range(len(row["actions"]))]
+    for (row, number), step, rewarded in zip(moves, made_of["trl-steps"], made_of["verl-steps"], strict=True):
+        assert step["prompt"] + step["completion"] == row["messages"][: 2 * number + 3]
+        assert [entry["role"] for entry in step["completion"]] == ["assistant"]
+        assert rewarded["prompt"] == step["prompt"] and rewarded["extra_info"]["step"] == number
+        truth = rewarded["reward_model"]["ground_truth"]
+        best = json.loads(truth)["best"]
+        assert row["actions"][number] in best
+        for name in (*row["tests"], *row["truths"]):
+            assert compute_score("raycade/kumo", f"<ANSWER> {name} </ANSWER>", truth) == (name in best)
+    assert max(len(json.loads(each["reward_model"]["ground_truth"])["best"]) for each in made_of["verl-steps"]) > 1
+
+
+def test_recipes_are_the_paper_s():
+    """Section Methods: rank 16, alpha 32, AdamW at 2e-4 without decay, 3 % warm-up, cosine, 8 a step, 100 epochs."""
+    folder = Path(__file__).parents[4] / "examples/kumo_lora"
+    trl, axolotl = (yaml.safe_load((folder / f"{name}.yaml").read_text()) for name in ("trl", "axolotl"))
+    for recipe, warm, schedule, batch, epochs in (
+        (trl, "warmup_steps", "lr_scheduler_type", "per_device_train_batch_size", "num_train_epochs"),
+        (axolotl, "warmup_ratio", "lr_scheduler", "micro_batch_size", "num_epochs"),
+    ):
+        assert (recipe["lora_r"], recipe["lora_alpha"], recipe["learning_rate"]) == (16, 32, 2e-4)
+        assert [recipe[f"adam_{name}"] for name in ("beta1", "beta2", "epsilon")] == [0.9, 0.999, 1e-8]
+        assert (recipe["weight_decay"], recipe[warm], recipe[schedule], recipe[epochs]) == (0, 0.03, "cosine", 100)
+        assert recipe[batch] * recipe["gradient_accumulation_steps"] == 8
+    told = (folder / "verl.sh").read_text()
+    for part in (
+        "lora_rank=16 ",
+        "lora_alpha=32 ",
+        "lr=2e-4 ",
+        "train_batch_size=8 ",
+        "ratio=0.03 ",
+        "total_epochs=100 ",
+    ):
+        assert part in told
 
 
 # --- equally good plays ----------------------------------------------------------------------------------------------
@@ -162,6 +242,12 @@ def test_the_datasets_library_loads_them(kind, rows, tmp_path, monkeypatch):
     )
     assert found.column_names == list(rows[0]) and len(found) == len(rows)
     assert found[7] == rows[7]
+
+
+def test_files_from_before_there_were_reasons_are_read(rows, tmp_path):
+    older = {name: value for name, value in rows[0].items() if name != "reasons"}
+    (tmp_path / "t.jsonl").write_text(json.dumps(older) + "\n")
+    assert list(trajectory_file.read(tmp_path / "t.jsonl")) == rows[:1]
 
 
 def test_rows_are_written_as_they_come(rows, tmp_path):
@@ -262,6 +348,7 @@ def test_what_is_wrong_with_a_trajectory_is_noticed(rows):
         "expected_tests": other(row, expected_tests=row["expected_tests"] + 0.01),
         "messages differ": changed_message(row, 3, "Outcome of something else"),
         "loss_mask differ": other(row, loss_mask=[1] * len(row["messages"])),
+        "messages differ from": other(row, reasons=True),
         "no book": other(row, book="none"),
         "cannot be replayed": other(row, task=json.dumps(shorter)),
         "no domain": other(row, domain="nothing"),
@@ -323,6 +410,11 @@ def test_the_commands_say_sizes_seed_and_split(tmp_path, capsys):
     assert [row["domain"] for row in trajectory_file.read(path)] == [PART] * 4 + ["medical"] * 4
     assert run("verify-trajectories", path) == 0
     assert "8 won (100.0%)" in capsys.readouterr().out
+    assert run("trajectories", tmp_path / "t.jsonl", PART, "--format", "verl") == 2
+    assert "written as .parquet" in capsys.readouterr().err
+    assert run("trajectories", tmp_path / "trl.jsonl", PART, "--count", 2, "--reasons", "--format", "trl") == 0
+    line = json.loads((tmp_path / "trl.jsonl").read_text().splitlines()[1])
+    assert list(line) == ["messages"] and line["messages"][2]["content"].startswith("Still possible: ")
     assert run("trajectories", path, PART) == 2
     assert "not overwritten" in capsys.readouterr().err
 

@@ -13,6 +13,7 @@ from envs.kumo.search import check_size
 from envs.kumo.split import PARTS, components, parse_part, split_of
 from evals.suites.kumo.lab.trajectories import file as trajectory_file
 from evals.suites.kumo.lab.trajectories.check import check
+from evals.suites.kumo.lab.trajectories.forms import FORMS, in_form
 from evals.suites.kumo.lab.trajectories.plays import MOST_PLAYS, Recipe, Row, trajectories
 from evals.suites.kumo.levels import is_level, size_of
 from evals.suites.kumo.searched_game import domain_of
@@ -44,6 +45,9 @@ def _make_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reserve", type=int, default=50, metavar="N", help="first tasks to leave out, for evaluation (default 50)"
     )
+    parser.add_argument("--reasons", action="store_true", help="replies say why before they answer, from the search")
+    forms = "; ".join(f"{name}: {form.help}" for name, form in FORMS.items())
+    parser.add_argument("--format", choices=FORMS, default="raycade", help=f"columns of the file ({forms})")
     parser.add_argument(
         "--plays",
         default="1",
@@ -78,7 +82,8 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _make(options: argparse.Namespace) -> int:
-    trajectory_file.check_new(options.out)
+    form = FORMS[options.format]
+    trajectory_file.check_new(options.out, form.kinds)
     recipes = [_recipe(options, domain) for domain in dict.fromkeys(options.domains)]
     for recipe in recipes:
         print(_described(recipe.domain))
@@ -99,7 +104,7 @@ def _make(options: argparse.Namespace) -> int:
                     print(f"{tasks:,} of {len(recipes) * options.count:,} tasks", file=sys.stderr, flush=True)
                     shown = time.monotonic()
 
-    trajectory_file.write(options.out, counted())
+    trajectory_file.write(options.out, in_form(form, counted()), form.schema)
     last = options.reserve + options.count - 1
     print(
         f"{options.out}: {rows:,} trajectories of {tasks:,} {options.difficulty} tasks with the {options.book} book, "
@@ -125,7 +130,16 @@ def _recipe(options: argparse.Namespace, domain: str) -> Recipe:
         plays = int(options.plays)
     if not 1 <= plays <= MOST_PLAYS:
         raise ValueError(f"--plays must be a number from 1 to {MOST_PLAYS:,}, or all, not {options.plays!r}")
-    return Recipe(domain, options.difficulty, options.book, options.seed, options.reserve, options.count, plays)
+    return Recipe(
+        domain,
+        options.difficulty,
+        options.book,
+        options.seed,
+        options.reserve,
+        options.count,
+        plays,
+        options.reasons,
+    )
 
 
 def _described(name: str) -> str:

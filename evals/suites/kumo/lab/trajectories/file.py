@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ SCHEMA = pa.schema(
         pa.field("index", pa.int64(), nullable=False),
         pa.field("play", pa.int64(), nullable=False),
         pa.field("book", pa.string(), nullable=False),
+        pa.field("reasons", pa.bool_(), nullable=False),
         pa.field("messages", pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())])), nullable=False),
         pa.field("loss_mask", pa.list_(pa.int64()), nullable=False),
         pa.field("actions", pa.list_(pa.string()), nullable=False),
@@ -40,24 +41,31 @@ class TrajectoryFileError(ValueError):
     """A file that cannot be written or read as one of trajectories; says which, and where."""
 
 
-def check_new(path: Path) -> None:
+def check_new(path: Path, kinds: Sequence[str] = KINDS) -> None:
     """Refuse a name that is taken, of another kind, or in a folder that is not there.
+
+    Args:
+        path: Of the file to be.
+        kinds: Endings that its name may have.
 
     Raises:
         TrajectoryFileError: see above.
     """
-    if path.suffix not in KINDS:
-        raise TrajectoryFileError(
-            f"{path}: trajectories are written as {' or '.join(KINDS)}; end the name with one of these"
-        )
+    if path.suffix not in kinds:
+        raise TrajectoryFileError(f"{path}: trajectories are written as {' or '.join(kinds)}; end the name so")
     if not path.parent.is_dir():
         raise TrajectoryFileError(f"{path}: there is no folder {path.parent}")
     if path.exists():
         raise TrajectoryFileError(f"{path} is there already and is not overwritten; remove it or choose another name")
 
 
-def write(path: Path, batches: Iterable[list[Row]]) -> None:
+def write(path: Path, batches: Iterable[list[Row]], schema: pa.Schema = SCHEMA) -> None:
     """Write rows as they come; the file has its name only once it is complete.
+
+    Args:
+        path: Of the new file.
+        batches: Its rows, some at a time.
+        schema: Their columns.
 
     Raises:
         TrajectoryFileError: the name is taken, or of another kind.
@@ -66,9 +74,9 @@ def write(path: Path, batches: Iterable[list[Row]]) -> None:
     beside = path.with_name(f".{path.name}.part")
     try:
         if path.suffix == ".parquet":
-            with pq.ParquetWriter(beside, SCHEMA, compression="zstd") as writer:
+            with pq.ParquetWriter(beside, schema, compression="zstd") as writer:
                 for rows in batches:
-                    writer.write_table(pa.Table.from_pylist(rows, SCHEMA))
+                    writer.write_table(pa.Table.from_pylist(rows, schema))
         else:
             with beside.open("w", encoding="utf-8") as file:
                 for rows in batches:
@@ -88,7 +96,7 @@ def read(path: Path) -> Iterator[Row]:
     try:
         for number, row in enumerate(_rows(path), 1):
             _check(row, f"{path}, row {number:,}")
-            yield row
+            yield {"reasons": False, **row}
     except OSError as cause:
         raise TrajectoryFileError(f"{path}: cannot be read: {cause.strerror or cause}") from None
     except FileError as cause:
@@ -110,6 +118,6 @@ def _rows(path: Path) -> Iterator[Any]:
 def _check(row: Any, place: str) -> None:
     if not isinstance(row, Mapping):
         raise TrajectoryFileError(f"{place}: not a trajectory")
-    missing = [name for name in SCHEMA.names if row.get(name) is None]
+    missing = [name for name in SCHEMA.names if row.get(name) is None and name != "reasons"]
     if missing:
         raise TrajectoryFileError(f"{place}: not a trajectory: {', '.join(missing)} missing")

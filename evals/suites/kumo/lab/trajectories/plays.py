@@ -15,6 +15,7 @@ from typing import Any
 
 from envs.kumo import BUDGET, BookStyle, OptimalSearch, Task
 from envs.kumo.generate import stream_tasks
+from evals.suites.kumo.lab.trajectories.reasons import reasons_to_name, reasons_to_test
 from evals.suites.kumo.levels import size_of
 from evals.suites.kumo.parallel import in_order
 from evals.suites.kumo.searched_game import Puzzle, domain_of
@@ -39,6 +40,7 @@ class Recipe:
         reserve: Tasks to leave out at the beginning, those that a run with this seed plays.
         count: Tasks after these.
         plays: Of each task, at most; perfect play may choose among equally good tests.
+        reasons: Whether each reply says why, from the search, before it answers.
     """
 
     domain: str
@@ -48,6 +50,7 @@ class Recipe:
     reserve: int = 50
     count: int = 1000
     plays: int = 1
+    reasons: bool = False
 
 
 def trajectories(recipe: Recipe, processes: int | None = None) -> Iterator[list[Row]]:
@@ -73,7 +76,7 @@ def rows_of(recipe: Recipe, task: Task) -> list[Row]:
     """The trajectories of one task."""
     puzzle, search = Puzzle(domain_of(recipe.domain), task), OptimalSearch(task)
     plays = [search.rollout()] if recipe.plays == 1 else islice(optimal_plays(search), recipe.plays)
-    return [_row(recipe, puzzle, search.expected_steps, place, moves) for place, moves in enumerate(plays)]
+    return [_row(recipe, puzzle, search, place, moves) for place, moves in enumerate(plays)]
 
 
 def optimal_plays(search: OptimalSearch) -> Iterator[tuple[str, ...]]:
@@ -100,17 +103,27 @@ def _shown(task: Task, taken: Sequence[str] | frozenset[str]) -> dict[str, str |
     return {name: task.observations[task.position(name)] for name in taken}
 
 
-def chat_of(puzzle: Puzzle, moves: Sequence[str], book: BookStyle) -> Chat:
-    """The whole chat of a game in which these tests are taken, and last this truth is named."""
-    words = puzzle.wording("own", book, BUDGET)
+def chat_of(puzzle: Puzzle, moves: Sequence[str], book: BookStyle, search: OptimalSearch | None = None) -> Chat:
+    """The whole chat of a game in which these tests are taken, and last this truth is named.
+
+    Args:
+        puzzle: The game.
+        moves: The tests, and last the truth.
+        book: Style of the guidebook.
+        search: Of the game's task, where replies are to give reasons.
+    """
+    words, task = puzzle.wording("own", book, BUDGET), puzzle.task
     chat = words.opening().kept
-    for test in moves[:-1]:
-        chat = (*chat, _reply(test), *words.outcome(test, puzzle.task.observation_text(test)).kept)
-    return (*chat, _reply(moves[-1]))
+    *tests, truth = moves
+    for number, test in enumerate(tests):
+        why = reasons_to_test(task, search, tests[:number], test) if search else ""
+        chat = (*chat, _reply(test, why), *words.outcome(test, task.observation_text(test)).kept)
+    return (*chat, _reply(truth, reasons_to_name(task, tests, truth) if search else ""))
 
 
-def _reply(name: str) -> Message:
-    return message("assistant", f"<ANSWER> {name} </ANSWER>")
+def _reply(name: str, why: str) -> Message:
+    answer = f"<ANSWER> {name} </ANSWER>"
+    return message("assistant", f"{why}\n{answer}" if why else answer)
 
 
 def chat_columns(chat: Chat) -> Row:
@@ -121,8 +134,9 @@ def chat_columns(chat: Chat) -> Row:
     }
 
 
-def _row(recipe: Recipe, puzzle: Puzzle, expected: float, place: int, moves: Sequence[str]) -> Row:
+def _row(recipe: Recipe, puzzle: Puzzle, search: OptimalSearch, place: int, moves: Sequence[str]) -> Row:
     task = puzzle.task
+    chat = chat_of(puzzle, moves, recipe.book, search if recipe.reasons else None)
     return {
         "domain": recipe.domain,
         "level": recipe.level,
@@ -130,10 +144,11 @@ def _row(recipe: Recipe, puzzle: Puzzle, expected: float, place: int, moves: Seq
         "index": task.index,
         "play": place,
         "book": recipe.book,
-        **chat_columns(chat_of(puzzle, moves, recipe.book)),
+        "reasons": recipe.reasons,
+        **chat_columns(chat),
         "actions": list(moves),
         "truths": list(task.truths),
         "tests": list(task.action_names),
-        "expected_tests": expected,
+        "expected_tests": search.expected_steps,
         "task": json.dumps(task.to_json(), ensure_ascii=False),
     }
