@@ -15,7 +15,7 @@ The same episodes are Gymnasium environments, ``gymnasium.make("raycade/KidGym-C
 from envs.kidgym.chance import play_randomly, random_success
 from envs.kidgym.env import KidGymEnv
 from envs.kidgym.frame import Frame
-from envs.kidgym.oracle import plan, solve
+from envs.kidgym.oracle import fewest_steps, plan, solve
 from envs.kidgym.registry import TASKS, environment_id, make, register_task, task_class
 from envs.kidgym.scene import Hint, Item
 from envs.kidgym.world import CONTINUE, Action, StepResult, World
@@ -31,6 +31,7 @@ __all__ = [
     "StepResult",
     "World",
     "environment_id",
+    "fewest_steps",
     "make",
     "plan",
     "play_randomly",

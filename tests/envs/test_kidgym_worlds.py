@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from envs.kidgym import TASKS, make, plan
+from envs.kidgym import TASKS, fewest_steps, make, plan, solve
 from envs.kidgym.tasks import ALL_TASKS
 
 CELLS = [(task.name, level) for task in ALL_TASKS for level in (1, 2, 3)]
@@ -179,3 +179,18 @@ def test_a_resolution_or_skin_that_does_not_exist_is_named(tmp_path):
         make("CL", 1, 0, cell_pixels=64.0)
     with pytest.raises(ValueError, match="nowhere"):
         make("CL", 1, 0, skin=str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("variant", ["published", "balanced"])
+def test_the_fewest_steps_are_those_of_the_way_that_is_found(task, variant):
+    """Also from where the game has gone wrong."""
+    rng = Random(task)
+    for level in (1, 2):
+        for seed in range(3):
+            world = make(task, level, seed, variant=variant)
+            while not world.done:
+                way = solve(world)
+                assert fewest_steps(world) == (None if way is None else len(way))
+                world.take(way[0] if way and rng.random() < 0.7 else rng.choice(world.options))
+            assert fewest_steps(world) is None

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 import pyarrow as pa
 
-from envs.kidgym import Action, World, solve
+from envs.kidgym import Action, World, fewest_steps, solve
 from evals.conversation import Conversation
 from evals.suite import Column
 from evals.suites.kidgym.features import option_features
@@ -73,8 +73,8 @@ def remaining(world: World, action: str | None = None) -> float:
         taken = 1
         if world.success:
             return taken
-    way = solve(world)
-    return math.inf if way is None else taken + len(way)
+    steps = fewest_steps(world)
+    return math.inf if steps is None else taken + steps
 
 
 def offered(world: World, text: str) -> Action | None:
