@@ -208,7 +208,7 @@ def test_kidgym_says_beside_published_figures_how_it_was_told():
     assert kidgym()._conditions.prompts == "own"
     assert kidgym(modality="text", tell_budget=False)._conditions.prompts == "own, modality text, tell_budget false"
     assert kumo(history=2)._conditions.prompts == "own, book in prose, history 2"
-    assert MultiStarSuite(modality="text")._conditions.prompts == "own, modality text"
+    assert MultiStarSuite(modality="text").conditions.prompts == "own, modality text"
 
 
 @pytest.mark.parametrize("detail", ["grid", "prose", "json"])

@@ -1,11 +1,15 @@
-"""MultiStAR beside its paper: cells of a run with their published twins."""
+"""MultiStAR beside its paper: cells of a run with their published twins, and under which conditions each were measured."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
+from evals.presentation import Presentation
+from evals.presentation.settings import in_words
+from evals.reference import Conditions, published
 from evals.reference.comparison import RunCell
+from evals.suites.multistar.prompts import DEFAULT
 
 if TYPE_CHECKING:
     from evals.suites.multistar.answers import Answered
@@ -34,3 +38,32 @@ def run_cells(answers: Iterable[Answered], subtask: str) -> list[RunCell]:
             if answer.parents:
                 add(answer, "NCMI", answer.score.parents_weight, attribute=answer.attribute)
     return [RunCell(player, measure, dict(place), *sample) for (player, measure, place), sample in cells.items()]
+
+
+def conditions_of(settings: Mapping[str, Any], presentation: Presentation) -> Conditions:
+    """How questions are asked, in the words of the paper's own.
+
+    Args:
+        settings: Of the suite, by name.
+        presentation: What of them says how questions are told.
+    """
+    decoder = "most likely of the labels" if settings["reply"] == "labels" else "written replies"
+    prompts = _prompts(settings, presentation)
+    if settings["wording"] == "published":
+        theirs = published("multistar").conditions
+        games = theirs.games + (", doubtful keys left out" if settings["doubtful"] == "left_out" else "")
+        return Conditions(games, theirs.pictures, prompts, decoder)
+    games = "problems from files" if settings["problems"] else "drawn from seeds"
+    games += ", balanced variant" if settings["variant"] == "balanced" else ""
+    games += ", another difficulty" if settings["changing"] or settings["values"] else ""
+    pictures = "own" if settings["render"] == "own" else "published drawing"
+    pictures += f", {settings['scale']} times as large" if settings["scale"] != 1 else ""
+    return Conditions(games, pictures, prompts, decoder)
+
+
+def _prompts(settings: Mapping[str, Any], presentation: Presentation) -> str:
+    plain = "published questions in our frame" if settings["wording"] == "published" else "own"
+    prompts = "other templates" if settings["templates"] else plain
+    seen = "what is seen asked for" if settings["reply"] == "described" else ""
+    told = in_words(presentation.changes(DEFAULT))
+    return ", ".join(said for said in (prompts, seen, told) if said)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,8 +19,7 @@ from evals.figures import Figure
 from evals.ledger.records import plan_from_table
 from evals.ledger.run_data import RunData
 from evals.presentation import Modality, OptionOrder, Presentation
-from evals.presentation.settings import in_words
-from evals.reference import Conditions, published
+from evals.reference import Conditions
 from evals.replies.reader import READER_VERSION
 from evals.sealed import checked_seeds
 from evals.suite import Column, Needs, Suite, check_plan_size
@@ -34,6 +32,7 @@ from evals.suites.multistar.mseval import Convention
 from evals.suites.multistar.paper import paper_tables
 from evals.suites.multistar.play import COLUMNS, RECORD_VERSION, AskSettings, ReplyForm, play_chain, play_direct
 from evals.suites.multistar.prompts import DEFAULT, PROMPT_FINGERPRINT, Order, Style, for_people
+from evals.suites.multistar.published import conditions_of
 from evals.suites.multistar.published_questions.store import folder_digest, read_questions
 from evals.suites.multistar.puzzles import (
     CHAIN,
@@ -211,7 +210,7 @@ class MultiStarSuite(Suite):
             return paper_tables(self._answers(run))
         ledger = run.episodes(LEDGER_COLUMNS)
         tables = score_multistar(
-            *(run.plan, ledger, self._lost, Convention.named(self.convention), self.shortcuts, self._conditions),
+            *(run.plan, ledger, self._lost, Convention.named(self.convention), self.shortcuts, self.conditions),
             settings=run.settings,
             absent=self._absent(run) if section == "diagnostics" else {},
         )
@@ -247,35 +246,9 @@ class MultiStarSuite(Suite):
         return episode_view(row, Convention.named(self.convention))
 
     @property
-    def _conditions(self) -> Conditions:
+    def conditions(self) -> Conditions:
         """How these questions are asked, in the words of the paper's own."""
-        told = in_words(self.presentation.changes(DEFAULT))
-        plain = self._plain_conditions
-        asked = f"{plain.prompts}, what is seen asked for" if self.reply == "described" else plain.prompts
-        prompts = "other templates" if self.templates else asked
-        return dataclasses.replace(plain, prompts=f"{prompts}, {told}" if told else prompts)
-
-    @property
-    def _plain_conditions(self) -> Conditions:
-        """The same but for the presentation."""
-        if self.wording == "published":
-            theirs = published(self.name).conditions
-            return Conditions(
-                games=theirs.games + (", doubtful keys left out" if self.doubtful == "left_out" else ""),
-                pictures=theirs.pictures,
-                prompts="published questions in our frame",
-                decoder="most likely of the labels" if self.reply == "labels" else "written replies",
-            )
-        drawn = "own" if self.render == "own" else "published drawing"
-        games = "problems from files" if self.problems else "drawn from seeds"
-        games += ", balanced variant" if self.variant == "balanced" else ""
-        games += ", another difficulty" if self._difficulty else ""
-        return Conditions(
-            games=games,
-            pictures=drawn if self.scale == 1 else f"{drawn}, {self.scale} times as large",
-            prompts="own",
-            decoder="most likely of the labels" if self.reply == "labels" else "written replies",
-        )
+        return conditions_of(vars(self), self.presentation)
 
     # --- episodes ---
 

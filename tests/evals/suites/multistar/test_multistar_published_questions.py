@@ -462,7 +462,7 @@ def test_a_folder_that_changes_after_the_plan_fails_and_a_damaged_line_is_refuse
 def test_imported_questions_keep_the_contract_and_stand_beside_the_paper(checkout, tmp_path):
     imported(checkout, tmp_path / "out")
     check_suite(suite_of(tmp_path / "out", subtask="direct"), episodes=3)
-    left_out, scored = (suite_of(tmp_path / "out", doubtful=how)._conditions for how in ("left_out", "scored"))
+    left_out, scored = (suite_of(tmp_path / "out", doubtful=how).conditions for how in ("left_out", "scored"))
     theirs = published("multistar").conditions
     assert scored.games == theirs.games != left_out.games and scored.pictures == left_out.pictures == theirs.pictures
 

@@ -61,6 +61,21 @@ def test_the_balanced_variant_changes_rules_of_positions_in_grids_only():
         assert (episode.task, question.attribute) == ("distribute_four", "position") and question.stage in ("1R", "2R")
 
 
+@pytest.mark.parametrize(
+    ("settings", "games", "prompts"),
+    [
+        ({}, "drawn from seeds", "own"),
+        ({"variant": "balanced"}, "drawn from seeds, balanced variant", "own"),
+        ({"values": 4}, "drawn from seeds, another difficulty", "own"),
+        ({"reply": "described"}, "drawn from seeds", "own, what is seen asked for"),
+        ({"templates": "mine", "reply": "text"}, "drawn from seeds", "other templates"),
+    ],
+)
+def test_what_differs_from_the_papers_conditions_is_named(settings, games, prompts):
+    conditions = MultiStarSuite(**settings).conditions
+    assert (conditions.games, conditions.prompts) == (games, prompts)
+
+
 def test_the_balanced_variant_is_refused_beside_uniform_options():
     with pytest.raises(ValueError, match=r"suite\.variant=balanced and suite\.options=uniform exclude each other"):
         MultiStarSuite(variant="balanced", options="uniform").plan()
