@@ -26,6 +26,9 @@ set -euo pipefail
 job_id="${SLURM_JOB_ID:-}"
 [[ -z ${SLURM_ARRAY_JOB_ID:-} ]] || job_id="${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"
 
+# What the job is told beside its overrides: by options, or by the environment of the shell that submits.
+SETTINGS=(RAYCADE_SETUP RAYCADE_NODE_CACHE RAYCADE_CONTAINER RAYCADE_MOUNT
+    RAYCADE_MAX_REQUEUES RAYCADE_READY_SECONDS RAYCADE_TMPDIR RAYCADE_KEEP_LOGS)
 CONTINUE=75 # raycade's exit code for a run that was stopped early and can be resumed
 # After the last SIGTERM Slurm waits KillWait (30 s by default) before SIGKILL. The driver gets FINISH_SECONDS to finish
 # running episodes and TERM_SECONDS to commit and leave; the rest is for cleanup.
@@ -49,7 +52,7 @@ end_within() { exits_within "$1" "$2" || kill -KILL "$2"; }
 # --- on the login node ------------------------------------------------------------------------------------------------
 
 submit() {
-    local options=() root script job command plan dry_run="" array="" name log="raycade-%j.log"
+    local options=() settings=() root script job command plan dry_run="" array="" name log="raycade-%j.log"
     while (($#)) && [[ $1 != -- && $1 != -h && $1 != --help ]]; do
         case "$1" in
             --dry-run) dry_run=yes ;;
@@ -93,16 +96,17 @@ submit() {
     root="$(dirname "$(dirname "$(dirname "$script")")")"
     # Report bad overrides now, not after a night in the queue.
     plan="$("$root/.venv/bin/python" -m cluster plan "$@")" || exit
+    # As words, because the environment does not reach the job with --export=NONE.
+    for name in "${SETTINGS[@]}"; do
+        [[ -z ${!name:-} ]] || settings+=("$name=${!name}")
+    done
     command=(sbatch --parsable --job-name=raycade --nodes=1 --ntasks-per-node=1 --requeue --open-mode=append
-        --signal=B:USR1@120 --output="$log" "${options[@]}" "$script" job "$root" "$@")
+        --signal=B:USR1@120 --output="$log" "${options[@]}" "$script" job "$root" "${settings[@]}" -- "$@")
     [[ " ${options[*]}" == *" --mem"* || " ${options[*]} " == *" --exclusive"* ]] ||
         say "no --mem: jobs get the partition's default, often 2 to 4 GB for each CPU. A replica needs main memory for" \
             "its weights while they load, and 8 GB for its pictures: see docs/slurm.md"
     if [[ -n $dry_run ]]; then
         printf '%s\n\n' "$plan"
-        for name in RAYCADE_SETUP RAYCADE_NODE_CACHE RAYCADE_CONTAINER RAYCADE_MOUNT; do
-            [[ -z ${!name:-} ]] || printf '%s=%q ' "$name" "${!name}"
-        done
         printf '%q ' "${command[@]}" && echo
         if [[ -n ${RAYCADE_CONTAINER:-} ]]; then
             enter
@@ -178,7 +182,7 @@ enter() {
             for each in /tmp "${mounts[@]}"; do binds+=("$each:$each"); done
             step=(--container-image="$RAYCADE_CONTAINER" --no-container-entrypoint --container-workdir="$PWD"
                 --container-mounts="$(IFS=, && echo "${binds[*]}")")
-            first=(srun --overlap --nodes=1 --ntasks=1 --nodelist="${SLURMD_NODENAME:-FIRST}" --input=none "${step[@]}" "${own[@]}")
+            first=(srun --export=ALL --overlap --nodes=1 --ntasks=1 --nodelist="${SLURMD_NODENAME:-FIRST}" --input=none "${step[@]}" "${own[@]}")
             node_script=/opt/raycade/cluster/launch/slurm.sh
             export RAYCADE_VENV_PYTHON="$python" RAYCADE_CONTAINER="" # for the steps: they are inside
             ;;
@@ -188,8 +192,15 @@ enter() {
 # --- the batch script, on the job's first node ------------------------------------------------------------------------
 
 job() {
-    local root="$1" restarts="${SLURM_RESTART_COUNT:-0}" most="${RAYCADE_MAX_REQUEUES:-20}"
+    local root="$1" restarts="${SLURM_RESTART_COUNT:-0}" most
     shift
+    while [[ $1 != -- ]]; do # SETTINGS
+        declare -gx "$1"
+        shift
+    done
+    shift
+    most="${RAYCADE_MAX_REQUEUES:-20}"
+    ready_seconds="${RAYCADE_READY_SECONDS:-300}"
     export RAYCADE_VENV_PYTHON="$root/.venv/bin/python"
     python="$RAYCADE_VENV_PYTHON"
     script="$root/cluster/launch/slurm.sh"

@@ -274,10 +274,12 @@ def test_a_job_is_requeued_as_often_as_allowed_and_no_more(restarts, tmp_path):
     (setup := tmp_path / "setup").write_text("return 9")
     job = {"JOB_ID": "7", "JOB_NUM_NODES": "1", "JOB_NODELIST": "here", "RESTART_COUNT": str(restarts)}
     environment = {f"SLURM_{name}": value for name, value in job.items()}
-    environment |= {"PATH": os.environ["PATH"], "RAYCADE_MAX_REQUEUES": "2", "RAYCADE_SETUP": str(setup)}
+    environment["PATH"] = os.environ["PATH"]
+    settings = ["RAYCADE_MAX_REQUEUES=2", f"RAYCADE_SETUP={setup}"]
     done = subprocess.run(
-        [SUBMIT, "job", str(ROOT)], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+        [SUBMIT, "job", str(ROOT), *settings, "--"],
+        env=environment, cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
     goes_on = restarts <= 2
     assert done.returncode == (2 if goes_on else 75), done.stderr
     assert ("exit code 9" in done.stderr) == goes_on != ("not done after 3 requeues" in done.stderr)
@@ -289,9 +291,12 @@ def test_a_dry_run_shows_the_command_and_submits_nothing(tmp_path):
     setup.touch()
     options = ["--dry-run", "--qos=long", f"--setup={setup}", "--node-cache=/scratch/me"]
     command = [SUBMIT, "submit", *options, "--", *GAMES[:4], "model=oracle"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    environment = {**os.environ, "RAYCADE_MAX_REQUEUES": "3"}
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
     last = done.stdout.splitlines()[-1]
-    assert last.startswith(f"RAYCADE_SETUP={setup} RAYCADE_NODE_CACHE=/scratch/me sbatch ") and " --qos=long " in last
+    settings = f"RAYCADE_SETUP={setup} RAYCADE_NODE_CACHE=/scratch/me RAYCADE_MAX_REQUEUES=3"
+    assert last.startswith("sbatch ") and " --qos=long " in last
+    assert f" job {ROOT} {settings} -- suite=kumo " in last, "as words: --export=NONE keeps the environment back"
     assert "episodes" in done.stdout and "no --mem" in done.stderr
     for wrong in ("--setup=missing.sh", "--node-cache=relative"):
         refused = subprocess.run([*command[:2], wrong, "--"], cwd=tmp_path, capture_output=True, text=True, check=False)
