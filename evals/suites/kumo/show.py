@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
@@ -99,19 +99,10 @@ class Grower:
             return
         test = self.search.best(observed)
         place = self.task.position(test)
-        action, shown = self.task.actions[place], self.task.observations[place]
-        before = self.task.survivors(observed)
-        left = {
-            state: [truth for truth in before if truth not in state.rules_out]
-            for state in action.states
-            if not set(before) <= set(state.rules_out)
-        }
-        total = sum(map(len, left.values()))
-        for survivors in dict.fromkeys(map(tuple, left.values())):
-            states = [state for state, kept in left.items() if tuple(kept) == survivors]
-            after = {**observed, test: _example(states[0])}
-            mark = "* " if action.state_of(shown) in states else ""
-            share = len(survivors) * len(states) / total
+        shown = self.task.actions[place].state_of(self.task.observations[place])
+        for survivors, states, share in leaves(self.task, self.task.survivors(observed), test):
+            after = {**observed, test: example(states[0])}
+            mark = "* " if shown in states else ""
             outcome = f"{mark}{' | '.join(state.text for state in states)} ({share:.2f})"
             told = f"{outcome}: {_named(survivors)} → {self.best(after)}"
             self.grow(tree.add(_line(told, "bold" if mark else "")), after)
@@ -121,5 +112,18 @@ def _named(truths: tuple[str, ...]) -> str:
     return f"{len(truths)} left" if len(truths) > _NAMED else ", ".join(truths)
 
 
-def _example(state: State) -> Observation:
+def leaves(task: Task, possible: Sequence[str], test: str) -> Iterator[tuple[tuple[str, ...], list[State], float]]:
+    """What a test can leave of the truths that are possible: each set with its outcomes and its probability (Eq. 2)."""
+    found: dict[tuple[str, ...], list[State]] = {}
+    for state in task.actions[task.position(test)].states:
+        left = tuple(truth for truth in possible if truth not in state.rules_out)
+        if left:
+            found.setdefault(left, []).append(state)
+    total = sum(len(left) * len(states) for left, states in found.items())
+    for left, states in found.items():
+        yield left, states, len(left) * len(states) / total
+
+
+def example(state: State) -> Observation:
+    """What a test shows in this state; of a range its low end."""
     return state.value if isinstance(state.value, str) else state.value[0]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from envs.kumo import OptimalSearch, Task
-from envs.kumo.domain import State
 from envs.kumo.search import TIE
 from evals.suites.kumo.judge import CHEAP, values_after
+from evals.suites.kumo.show import example, leaves
 
 
 def reasons_to_test(task: Task, search: OptimalSearch, taken: Sequence[str], test: str) -> str:
@@ -39,21 +39,14 @@ def _possible(task: Task, taken: Sequence[str]) -> str:
 
 
 def _outcomes(task: Task, search: OptimalSearch, taken: Sequence[str], test: str) -> Iterator[str]:
-    """A line for each set of truths that the test can leave; how likely it is by Eq. 2 of the paper."""
-    before = task.survivors(task.shown(taken))
-    leaving: dict[tuple[str, ...], list[State]] = {}
-    for state in task.actions[task.position(test)].states:
-        left = tuple(truth for truth in before if truth not in state.rules_out)
-        if left:
-            leaving.setdefault(left, []).append(state)
-    total = sum(len(left) * len(states) for left, states in leaving.items())
-    for left, states in leaving.items():
-        example = states[0].value if isinstance(states[0].value, str) else states[0].value[0]
-        more = search.expected_after({**task.shown(taken), test: example})
+    """A line for each set of truths that the test can leave."""
+    observed = task.shown(taken)
+    for left, states, share in leaves(task, task.survivors(observed), test):
+        more = search.expected_after({**observed, test: example(states[0])})
         outcome = " or ".join(f'"{state.text}"' for state in states)
         certain = "it is certain" if len(left) == 1 else "one of them is certain"
         then = f"{more:.2f} more tests on average" if more else certain
-        yield f"If the outcome of {test} is {outcome} ({len(left) * len(states) / total:.2f}): {', '.join(left)} left, {then}."
+        yield f"If the outcome of {test} is {outcome} ({share:.2f}): {', '.join(left)} left, {then}."
 
 
 def _next_best(task: Task, taken: Sequence[str], test: str, expected: float) -> str:
