@@ -180,6 +180,9 @@ class Domain:
     phrasings: Phrasings = Phrasings()
     category: str = ""
     """The field of knowledge, one of ``CATEGORIES``; empty if the file states none."""
+    true_of: Mapping[str, tuple[frozenset[str], ...]] = field(default_factory=dict, hash=False)
+    """The table of the real world: by test, for each outcome the truths of which it is true. Where a truth stands with no
+    outcome of a test, that is unknown; a test that is missing is unknown of all truths."""
 
     @property
     def nouns(self) -> tuple[str, ...]:

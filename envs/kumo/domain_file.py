@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +15,7 @@ from envs.kumo.definitions import Place, language_problems
 from envs.kumo.domain import CATEGORIES, Action, Domain, DomainError, Noun, Phrasings, Range, State
 from envs.kumo.names import words
 from envs.kumo.properties import Properties, Value, range_of
+from envs.kumo.true_of import Truths, read_true_of
 from envs.suggest import did_you_mean
 
 DOMAINS = Path(__file__).parent / "domains"
@@ -22,6 +24,14 @@ DOMAINS = Path(__file__).parent / "domains"
 def available_domains() -> tuple[str, ...]:
     """Names of the domains that come with raycade, sorted."""
     return tuple(sorted(path.stem for path in DOMAINS.glob("*.yaml")))
+
+
+@functools.cache
+def domains_with_table() -> tuple[str, ...]:
+    """Names of the domains that come with raycade and state what is true in the real world, sorted."""
+    return tuple(
+        name for name in available_domains() if "    true_of:" in (DOMAINS / f"{name}.yaml").read_text("utf-8")
+    )
 
 
 def load_domain(name_or_path: str | Path) -> Domain:
@@ -69,6 +79,7 @@ class _Reader:
         self.name = name
         self.problems: list[str] = []
         self.definitions: dict[str, str] = {}
+        self.true_of: dict[str, Truths] = {}
 
     def domain(self, data: Any) -> Domain:
         fields = self.mapping(data, "", _REQUIRED, optional=("notes", "phrasings", "category"))
@@ -99,6 +110,7 @@ class _Reader:
             notes,
             self.phrasings(fields),
             self.category(fields),
+            self.true_of,
         )
         for place, what in language_problems(domain):
             self.wrong(place, what)
@@ -144,7 +156,7 @@ class _Reader:
 
     def action(self, name: str, entry: Any, properties: Properties) -> Action:
         label = f"action {name!r}"
-        fields = self.mapping(entry, label, ("definition", "outcomes"), optional=("unit", "observes"))
+        fields = self.mapping(entry, label, ("definition", "outcomes"), optional=("unit", "observes", "true_of"))
         self.definitions[name] = self.text(fields, "definition", label) if "definition" in fields else ""
         outcomes = fields.get("outcomes", {})
         if not isinstance(outcomes, dict) or (len(outcomes) < 2 and "outcomes" in fields):
@@ -171,6 +183,10 @@ class _Reader:
         unit = "" if fields.get("unit", "") == "" else self.text(fields, "unit", label)
         action = Action(name, "float" if numeric else "str", tuple(states), unit)
         self.between_states(action, label, complete=len(states) == len(outcomes))
+        if "true_of" in fields and len(states) == len(outcomes):
+            texts = [str(key) for key in outcomes]
+            problem = functools.partial(self.wrong, label)
+            self.true_of[name] = read_true_of(fields["true_of"], action, texts, properties, observed, problem)
         return action
 
     def observed(self, fields: Mapping[str, Any], label: str, properties: Properties, numeric: bool) -> str:

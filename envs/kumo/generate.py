@@ -7,6 +7,7 @@ every choice is made over an ordered list; so a task is the same in any process,
 from __future__ import annotations
 
 import functools
+import math
 import operator
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,6 +42,7 @@ def generate_tasks(
     give_aways: bool = False,
     seed: int = 0,
     valid_truths: int = 1,
+    numeric: float | None = None,
 ) -> list[Task]:
     """The first ``count`` tasks of a domain at one difficulty; a longer list begins with the shorter one.
 
@@ -56,13 +58,15 @@ def generate_tasks(
             play names it without a test. (The others can always be ruled out.)
         seed: another seed gives other tasks.
         valid_truths: truths that survive all observations, fewer than ``truths`` (the paper's N_valid).
+        numeric: share of the tests that show numbers, as far as the domain has such tests for a task's truths; None for
+            whatever comes.
 
     Raises:
         GenerationError: no tasks are asked for, or the domain is too small or yields no more new ones.
     """
     if count < 1:
         raise GenerationError(f"the number of tasks must be at least 1, not {count}")
-    return list(islice(stream_tasks(domain, truths, actions, give_aways, seed, valid_truths), count))
+    return list(islice(stream_tasks(domain, truths, actions, give_aways, seed, valid_truths, numeric), count))
 
 
 def stream_tasks(
@@ -72,20 +76,32 @@ def stream_tasks(
     give_aways: bool = False,
     seed: int = 0,
     valid_truths: int = 1,
+    numeric: float | None = None,
 ) -> Iterator[Task]:
     """The tasks of ``generate_tasks`` one after the other, without end, for more than fit into memory.
 
     Args and errors: as of ``generate_tasks``; a domain that yields no more new tasks raises only then.
+    """
+    check_domain_size(domain, truths, actions)
+    if not 1 <= valid_truths < truths:
+        raise GenerationError(f"of {truths} truths 1 to {truths - 1} can be valid, not {valid_truths}")
+    if numeric is not None and not 0 <= numeric <= 1:
+        raise GenerationError(f"the share of tests that show numbers must lie between 0 and 1, not {numeric}")
+    generator = _Generator(domain, truths, actions, give_aways, valid_truths, numeric)
+    return (generator.task(index, seed) for index in count_up())
+
+
+def check_domain_size(domain: Domain, truths: int, actions: int) -> None:
+    """Refuse tasks that are larger than their domain.
+
+    Raises:
+        GenerationError: the domain's size is told.
     """
     if not 2 <= truths <= len(domain.truths) or not 1 <= actions <= len(domain.actions):
         raise GenerationError(
             f"domain {domain.name!r} has {len(domain.truths)} truths and {len(domain.actions)} actions: "
             f"no tasks of {truths} and {actions}"
         )
-    if not 1 <= valid_truths < truths:
-        raise GenerationError(f"of {truths} truths 1 to {truths - 1} can be valid, not {valid_truths}")
-    generator = _Generator(domain, truths, actions, give_aways, valid_truths)
-    return (generator.task(index, seed) for index in count_up())
 
 
 @dataclass(frozen=True)
@@ -105,9 +121,17 @@ class _Draw:
 class _Generator:
     """Draws one task after the other and remembers them to refuse duplicates."""
 
-    def __init__(self, domain: Domain, truths: int, actions: int, give_aways: bool, valid_truths: int) -> None:
+    def __init__(
+        self,
+        domain: Domain,
+        truths: int,
+        actions: int,
+        give_aways: bool,
+        valid_truths: int,
+        numeric: float | None,
+    ) -> None:
         self.domain, self.truths, self.actions, self.give_aways = domain, truths, actions, give_aways
-        self.valid_truths = valid_truths
+        self.valid_truths, self.numeric = valid_truths, numeric
         self.seen: set[tuple[tuple[int, ...], tuple[Choice, ...]]] = set()
 
     def task(self, index: int, seed: int) -> Task:
@@ -155,7 +179,7 @@ class _Generator:
         if chosen is None:
             return None
         spare = [action for action in related if action not in chosen]
-        chosen |= dict.fromkeys(rng.sample(spare, min(self.actions - len(chosen), len(spare))), -1)
+        chosen |= dict.fromkeys(self.fillers(spare, chosen, rng), -1)
         if len(chosen) < self.actions:
             rest = [action for action in range(len(table)) if action not in related and action not in barred]
             if len(rest) < self.actions - len(chosen):
@@ -169,6 +193,23 @@ class _Generator:
         rng.shuffle(choices)
         return _Draw(sample, chosen_valid, tuple(choices))
 
+    def fillers(self, spare: Sequence[int], chosen: Mapping[int, int], rng: random.Random) -> list[int]:
+        """Tests that fill a task up: by chance, or with those that show numbers first until there are as many as asked for."""
+        room = self.actions - len(chosen)
+        if self.numeric is None:
+            return rng.sample(spare, min(room, len(spare)))
+
+        def shows_numbers(action: int) -> bool:
+            return self.domain.actions[action].outcome == "float"
+
+        # A share of 1.8 tests is two tests in 80 % of the tasks.
+        wanted = math.floor(self.numeric * self.actions + rng.random()) - sum(map(shows_numbers, chosen))
+        mixed = rng.sample(spare, len(spare))
+        numbers = [action for action in mixed if shows_numbers(action)]
+        names = [action for action in mixed if not shows_numbers(action)]
+        first = max(0, wanted)
+        return [*numbers[:first], *names, *numbers[first:]][:room]
+
     def state(self, action: int, state: int, valid: int, rng: random.Random) -> int:
         """The state of a chosen action: as decided, or for a filler any that leaves the valid truths possible."""
         if state >= 0:
@@ -179,7 +220,7 @@ class _Generator:
         truths = tuple(self.domain.truths[truth] for truth in draw.truths)
         actions = tuple(self.domain.actions[action] for action, _ in draw.choices)
         observations = tuple(
-            _observe(action, state, rng) for action, (_, state) in zip(actions, draw.choices, strict=True)
+            observe(action, state, rng) for action, (_, state) in zip(actions, draw.choices, strict=True)
         )
         task = Task(
             domain=self.domain.name,
@@ -244,7 +285,7 @@ def _decide(
     return {action: rng.choice(decisive[action][gone]) for action, gone in picked}
 
 
-def _observe(action: Action, state: int, rng: random.Random) -> Observation:
+def observe(action: Action, state: int, rng: random.Random) -> Observation:
     """What a test in this state shows: its name, or a number drawn evenly from its range.
 
     Numbers have as many decimals as the action's ranges, so rounding never leaves the range.

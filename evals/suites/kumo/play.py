@@ -17,6 +17,7 @@ from evals.suites.kumo import prompts
 from evals.suites.kumo.decode import decode
 from evals.suites.kumo.features import option_features
 from evals.suites.kumo.judge import judge, remaining
+from evals.suites.kumo.memory import MEMORY, memory_move
 from evals.suites.kumo.presentation import DEFAULT, answer, ruled_out, shown_chat
 from evals.suites.kumo.searched_game import BookChoice, Puzzle
 from evals.suites.kumo.shortcuts import shortcuts_of
@@ -103,7 +104,8 @@ async def play_puzzle(
             words.chat_for(conversation.episode.player, shown_chat((*before, *said.sent), presentation)),
             options=puzzle.names,
             oracle=functools.partial(puzzle.best, tuple(game.observed)),
-            shortcuts=shortcuts_of(task, tuple(game.taken), conversation.episode.id),
+            shortcuts=shortcuts_of(task, tuple(game.taken), conversation.episode.id)
+            | {MEMORY: functools.partial(memory_move, puzzle.domain, task, tuple(game.taken))},
             remaining=functools.partial(remaining, task, tuple(game.taken)),
             features=functools.partial(option_features, task, tuple(game.taken)),
         )

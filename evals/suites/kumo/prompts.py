@@ -6,6 +6,7 @@ A game's chat is only ever appended to: the rules and the book are the system me
 from __future__ import annotations
 
 from envs.kumo import Domain, Task
+from envs.kumo.world import World
 from evals.presentation import Presentation
 from evals.suites.kumo.presentation import DEFAULT, history_note, listed
 from evals.types import Chat, Message, message, stable_hash
@@ -74,7 +75,24 @@ FOR_PEOPLE = {
 _LIST = "What you may choose ({tests}):\n{test_list}"
 
 
-def opening(task: Task, domain: Domain, book: str, limit: int, presentation: Presentation = DEFAULT) -> Chat:
+_AGREES = "In this game, what the {tests} show is what they would show in the real world."
+_NEED_NOT_AGREE = (
+    "In this game, what the {tests} show need not be what they would show in the real world; only the guidebook says what "
+    "an outcome rules out."
+)
+
+
+def world_note(world: World, domain: Domain) -> str:
+    """How what is shown relates to the real world, in a sentence.
+
+    It is the same whether outcomes ignore or contradict the world, as that difference would tell something about the answer.
+    """
+    return (_AGREES if world == "agree" else _NEED_NOT_AGREE).format(tests=domain.action.plural)
+
+
+def opening(
+    task: Task, domain: Domain, book: str, limit: int, presentation: Presentation = DEFAULT, note: str = ""
+) -> Chat:
     """The rules with the task's lists and guidebook, and the first question.
 
     Args:
@@ -83,6 +101,7 @@ def opening(task: Task, domain: Domain, book: str, limit: int, presentation: Pre
         book: the knowledge book.
         limit: rounds that the game may take.
         presentation: what of it is told, and in which order.
+        note: stands after the book.
     """
     template = RULES
     if not presentation.tell_budget:
@@ -108,6 +127,7 @@ def opening(task: Task, domain: Domain, book: str, limit: int, presentation: Pre
         test_list="\n".join(f"- {name}" for name in tests_listed),
         book=book.strip(),
     )
+    rules += f"\n\n{note}" if note else ""
     rules += history_note(presentation)
     return message("system", rules), message("user", f"{START}\n\n{_ask(task, domain)}")
 

@@ -21,12 +21,15 @@ from envs.kumo import (
     read_tasks,
     write_book,
 )
+from envs.kumo.domain_file import domains_with_table
 from envs.kumo.published import PublishedDomain, PublishedTask, open_domain
+from envs.kumo.world import World, generate_world_tasks
 from evals.presentation import Presentation
 from evals.suites.kumo.judge import CHEAP
 from evals.suites.kumo.levels import level_of, size_of
 from evals.suites.kumo.optima import is_known
 from evals.suites.kumo.presentation import DEFAULT
+from evals.suites.kumo.prompts import world_note
 from evals.suites.kumo.searching import best_move, optimal_play
 from evals.suites.kumo.wording import OwnWording, PromptStyle, PublishedWording, Wording
 from evals.types import Chat
@@ -43,6 +46,8 @@ class Puzzle:
     task: Task
     written: str = dataclasses.field(default="", kw_only=True)
     """The book that came with the task, if one did."""
+    note: str = dataclasses.field(default="", kw_only=True)
+    """What our prompts say besides the rules and the book."""
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -58,7 +63,7 @@ class Puzzle:
         self, prompt: PromptStyle, book: BookChoice, limit: int, presentation: Presentation = DEFAULT
     ) -> Wording:
         """What is said in a game with these prompts, a book in this style and so many rounds."""
-        return OwnWording(self.task, self.domain, self.book(book), limit, presentation)
+        return OwnWording(self.task, self.domain, self.book(book), limit, presentation, self.note)
 
     def opening(self, book: BookChoice, limit: int) -> Chat:
         """The first turn's chat in our words."""
@@ -175,7 +180,13 @@ def domain_of(source: str) -> Domain:
 
 @functools.lru_cache(maxsize=256)
 def puzzles_of(
-    source: str, level: str, count: int, give_aways: bool = False, seed: int = 0, valid_truths: int = 1
+    source: str,
+    level: str,
+    count: int,
+    give_aways: bool = False,
+    seed: int = 0,
+    valid_truths: int = 1,
+    numeric: float | None = None,
 ) -> tuple[Puzzle, ...]:
     """The puzzles of one domain and level, generated once.
 
@@ -183,8 +194,28 @@ def puzzles_of(
         ValueError: the domain is too small, or has not so many different tasks.
     """
     domain = domain_of(source)
-    tasks = generate_tasks(domain, *size_of(level), count, give_aways, seed, valid_truths)
+    tasks = generate_tasks(domain, *size_of(level), count, give_aways, seed, valid_truths, numeric)
     return tuple(Puzzle(domain, task) for task in tasks)
+
+
+@functools.lru_cache(maxsize=256)
+def world_puzzles_of(
+    source: str, level: str, count: int, world: World, told: bool, give_aways: bool = False, seed: int = 0
+) -> tuple[Puzzle, ...]:
+    """The puzzles of one domain and level in a version that agrees with the real world, ignores or contradicts it.
+
+    Raises:
+        ValueError: the domain has no table of what is true, or one too small for such games.
+    """
+    domain = domain_of(source)
+    if not domain.true_of:
+        known = ", ".join(domains_with_table())
+        raise ValueError(
+            f"suite.world={world}: domain {domain.name!r} has no table of what is true in the real world; these have: {known}"
+        )
+    note = world_note(world, domain) if told else ""
+    tasks = generate_world_tasks(domain, world, *size_of(level), count, give_aways, seed)
+    return tuple(Puzzle(domain, task, note=note) for task in tasks)
 
 
 @functools.lru_cache(maxsize=256)

@@ -14,6 +14,7 @@ from envs.kumo import BUDGET, DIFFICULTIES, Domain, available_domains, structure
 from envs.kumo.exact import LARGEST
 from envs.kumo.published import benchmark_domains, open_domain
 from envs.kumo.search import check_size
+from envs.kumo.world import World
 from envs.settings import Count, Index, Several, check_instance
 from envs.suggest import did_you_mean
 from evals.conversation import Conversation
@@ -32,6 +33,7 @@ from evals.suites.kumo.effects import effect_tables
 from evals.suites.kumo.figures import kumo_figures
 from evals.suites.kumo.judge import CHEAP
 from evals.suites.kumo.levels import expected_calls, is_level, level_of, size_of
+from evals.suites.kumo.memory import MEMORY
 from evals.suites.kumo.paper import paper_tables
 from evals.suites.kumo.play import COLUMNS, play_puzzle
 from evals.suites.kumo.presentation import DEFAULT, check_presentation
@@ -47,6 +49,7 @@ from evals.suites.kumo.searched_game import (
     puzzles_in,
     puzzles_of,
     sizes_in,
+    world_puzzles_of,
 )
 from evals.suites.kumo.shortcuts import EXACT, SHORTCUTS
 from evals.suites.kumo.transcripts import has_transcript, transcript_players
@@ -85,6 +88,12 @@ class KumoSuite(Suite):
         structure: Domains drawn by chance instead of ``domains``: ``{density: .12, overlap: .2, domains: 5}``, say, with the
             settings of ``envs.kumo.structure.Structure``; or ``{names: permuted}``: those of ``domains`` with the names
             of their truths exchanged in the rules, so that knowledge of the world misleads.
+        world: Games about the real world, the same ones in three versions, in which what the tests show is true of the right
+            answer (``agree``), any that the book leaves possible (``ignore``) or false of it (``contradict``); null for games
+            drawn as in the paper. Needs domains with a table of what is true.
+        tell_world: Whether the prompt says whether what the tests show agrees with the real world.
+        numeric: Share of the tests that show numbers, as far as domains have such tests (published easy tasks: 0.3); null
+            for whatever comes.
         give_aways: Whether to allow tasks in which some truth can be ruled out by no action, which tells the answer
             before the first test (19 % of the published easy tasks).
         book: How the guidebook is written: ``prose`` (everything defined, rule-outs in sentences), ``long`` (of twice as many
@@ -127,6 +136,9 @@ class KumoSuite(Suite):
     seed: Index = 0
     valid_truths: Count = 1
     structure: Mapping[str, Any] | None = dataclasses.field(default=None, hash=False)
+    world: World | None = None
+    tell_world: bool = True
+    numeric: float | None = None
     give_aways: bool = False
     book: BookChoice = "prose"
     prompt: PromptStyle = "own"
@@ -185,12 +197,14 @@ class KumoSuite(Suite):
 
     @property
     def players(self) -> Mapping[str, Player]:
-        """Perfect play under the guarantee, and the models whose published replies are at hand."""
-        own: dict[str, Player] = {EXACT: ShortcutPlayer(EXACT)}
+        """Perfect play under the guarantee, knowledge of the world alone, and models whose published replies are at hand."""
+        own: dict[str, Player] = {name: ShortcutPlayer(name) for name in (EXACT, MEMORY)}
         return own | dict(transcript_players(self.transcripts)) if self.transcripts else own
 
     def plays(self, player: str, episode: Episode) -> bool:
-        """Whether the task is sound and small enough for the exact search, or there is a transcript of the model for it."""
+        """Whether a player can play: exact search takes small sound tasks, memory needs a table, transcripts must be there."""
+        if player == MEMORY:
+            return bool(self.puzzle(episode.task, episode.level, episode.index).domain.true_of)
         if player == EXACT:
             small = sum(size_of(episode.level)) <= LARGEST
             return small and self.puzzle(episode.task, episode.level, episode.index).guaranteed
@@ -313,6 +327,10 @@ class KumoSuite(Suite):
         games = f"{len(self.sources)} {kind}"
         if permuted:
             games += ", names permuted"
+        if self.world:
+            games += f", world {self.world}"
+        if self.numeric is not None:
+            games += f", {self.numeric:.0%} of tests with numbers"
         if self.valid_truths > 1:
             games += f", {self.valid_truths} valid truths"
         return Conditions(games=games, prompts=prompts, decoder=self.decoder)
@@ -336,7 +354,10 @@ class KumoSuite(Suite):
             return puzzles_from(self.source, source, level)[: self.tasks_per_domain]
         if self.tasks is not None:
             return puzzles_in(self.tasks, self.sources, source, level)[: self.tasks_per_domain]
-        return puzzles_of(source, level, self.tasks_per_domain, self.give_aways, self._drawn_from, self.valid_truths)
+        count, seed = self.tasks_per_domain, self._drawn_from
+        if self.world:
+            return world_puzzles_of(source, level, count, self.world, self.tell_world, self.give_aways, seed)
+        return puzzles_of(source, level, count, self.give_aways, seed, self.valid_truths, self.numeric)
 
     def _episode(self, puzzle: Puzzle, level: str, index: int) -> Episode:
         task, calls = puzzle.task, min(expected_calls(level), self.max_steps)
@@ -356,6 +377,7 @@ class KumoSuite(Suite):
                 *(PROMPT_FINGERPRINT, opening, READER_VERSION, self.decoder, self.max_steps, task.to_json()),
                 *roles,
                 *self.presentation.identity(DEFAULT),
+                *([self.world] if self.world else []),
             ),
             budget=self.max_steps,
             calls=calls,
@@ -382,10 +404,15 @@ class KumoSuite(Suite):
                 "suite.book=written needs suite.tasks, a task file with books, as raycade kumo lab make leaves one"
             )
         given = "the tasks of a file (suite.tasks)" if self.tasks else "an imported benchmark (suite.source)"
-        fixed = (("seed", 0), ("valid_truths", 1), ("structure", None))
+        fixed = (("seed", 0), ("valid_truths", 1), ("structure", None), ("world", None), ("numeric", None))
         for setting, value in fixed if self.tasks or self.source else ():
             if getattr(self, setting) != value:
                 raise ValueError(f"suite.{setting} cannot be chosen for {given}")
+        for setting, value in (("valid_truths", 1), ("structure", None), ("numeric", None)) if self.world else ():
+            if getattr(self, setting) != value:
+                raise ValueError(f"suite.{setting} cannot be chosen with suite.world={self.world}")
+        if not self.world and not self.tell_world:
+            raise ValueError("suite.tell_world=false needs suite.world: other prompts do not speak of the real world")
         self._check_source()
         names = [self._domain(source).name for source in self.sources]  # a domain may be named by name and by file
         twice = sorted({name for name in names if names.count(name) > 1})

@@ -52,10 +52,12 @@ class OwnWording:
     limit: int
     """Rounds that the game may take."""
     presentation: Presentation = DEFAULT
+    note: str = ""
+    """Stands after the book."""
 
     def opening(self) -> Said:
         """The rules, and the first question."""
-        chat = prompts.opening(self.task, self.domain, self.book, self.limit, self.presentation)
+        chat = prompts.opening(self.task, self.domain, self.book, self.limit, self.presentation, self.note)
         return Said(chat, chat)
 
     def outcome(self, test: str, observation: str, feedback: str = "") -> Said:

@@ -1,0 +1,98 @@
+"""The table of the real world in a domain file: of which truths each outcome of a test is true (key ``true_of``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from envs.kumo.domain import Action
+from envs.kumo.properties import Properties
+
+OTHERS, UNKNOWN = "others", "unknown"
+"""In place of a list: all truths that are named nowhere else in the test. In place of an outcome: those left open."""
+
+Truths = tuple[frozenset[str], ...]
+"""For each outcome of a test the truths of which it is true."""
+
+
+def read_true_of(
+    given: Any,
+    action: Action,
+    texts: Sequence[str],
+    properties: Properties,
+    observed: str,
+    wrong: Callable[[str], None],
+) -> Truths:
+    """The truths of which each outcome is true.
+
+    A truth that is named stands where it is named. Any other stands with all values of the property observed that it may
+    take, or is unknown if one of these stands with no outcome.
+
+    Args:
+        given: what the file has: a mapping of outcomes to lists of truths or values, or, for tests that show numbers, the
+            name of the property that the numbers are read from.
+        action: the test.
+        texts: its outcomes as the file words them.
+        properties: the domain's properties.
+        observed: the property that the test observes, if any.
+        wrong: told of each problem.
+    """
+    if isinstance(given, str):
+        found = _from_numbers(given, action, properties, wrong)
+    else:
+        found = _from_lists(given, texts, properties, observed, wrong)
+    for state, truths in zip(action.states, found, strict=True):
+        for truth in state.rules_out:
+            if truth in truths:
+                wrong(f"true_of: {state.text!r} is true of {truth!r}, which it rules out")
+    return found
+
+
+def _from_numbers(name: str, action: Action, properties: Properties, wrong: Callable[[str], None]) -> Truths:
+    """An outcome is true of a truth if their ranges have a number in common."""
+    if action.outcome != "float" or name not in properties.names or properties.not_ranges(name):
+        wrong(f"true_of: {name!r} must be a property with numbers, of a test that shows numbers")
+        return tuple(frozenset() for _ in action.states)
+    everything = {truth for truth, held in properties.truths.items() if name in held}
+    ranges = [state.value for state in action.states if not isinstance(state.value, str)]
+    return tuple(frozenset(everything - properties.outside(name, shown)) for shown in ranges)
+
+
+def _from_lists(
+    given: Any, texts: Sequence[str], properties: Properties, observed: str, wrong: Callable[[str], None]
+) -> Truths:
+    lists = _lists(given, [*texts, UNKNOWN], wrong)
+    named = {name for names in lists.values() for name in names}
+    values = set(properties.values(observed)) if observed else set()
+    for name in sorted(named - properties.truths.keys() - values):
+        wrong(f"true_of: {name!r} is neither a truth nor a value of what the test observes")
+    explained = {truth for truth in properties.truths if truth in named}
+    for truth, held in properties.truths.items():
+        taken = held.get(observed, ())
+        if taken and truth not in named and named.issuperset(taken):
+            explained.add(truth)
+            for names in lists.values():
+                names.update({truth} if names.intersection(taken) else ())
+    others = frozenset(properties.truths) - explained
+    at_rest = [text for text, items in given.items() if items == OTHERS] if isinstance(given, Mapping) else []
+    unknown = frozenset(lists.get(UNKNOWN, ()))
+    return tuple(
+        (others if text in at_rest else frozenset(lists.get(text, ()))) & properties.truths.keys() - unknown
+        for text in texts
+    )
+
+
+def _lists(given: Any, known: Sequence[str], wrong: Callable[[str], None]) -> dict[str, set[str]]:
+    """What stands with each outcome, as names; nothing for the others."""
+    if not isinstance(given, Mapping):
+        wrong(f"true_of must be a mapping of outcomes to lists of truths, not {type(given).__name__}")
+        return {}
+    lists: dict[str, set[str]] = {}
+    for text, items in given.items():
+        if text not in known:
+            wrong(f"true_of: there is no outcome {text!r}")
+        elif isinstance(items, list) and all(isinstance(item, str) for item in items):
+            lists[text] = set(items)
+        elif items != OTHERS:
+            wrong(f"true_of, {text!r}: a list of truths, or {OTHERS}, not {items!r}")
+    return lists

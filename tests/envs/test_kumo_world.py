@@ -1,0 +1,209 @@
+"""Games that agree with the real world, ignore or contradict it: the same but for what their tests show."""
+
+import asyncio
+import dataclasses
+
+import pytest
+
+from benchmarks.kumo_world import cells
+from envs.kumo import DomainError, GenerationError, OptimalSearch, Task, available_domains, generate_tasks, load_domain
+from envs.kumo.domain_file import domains_with_table, parse_domain
+from envs.kumo.world import WORLDS, generate_world_tasks, share_false, true_states
+from evals.conversation import Conversation
+from evals.players import ShortcutPlayer
+from evals.suites.kumo import KumoSuite
+from evals.suites.kumo.memory import MEMORY, memory_move
+from evals.suites.kumo.play import play_puzzle
+from tests.envs.kumo_games import toy_yaml
+
+RIVERS = KumoSuite(domains=["rivers"], difficulties=["easy"], tasks_per_domain=6, repeats=1, world="agree")
+
+
+def toy(**true_of):
+    data = toy_yaml()
+    data["truths"]["Apple"] = {"definition": data["truths"]["Apple"], "hue": ["r", "y"], "mass": "60 to 120"}
+    data["truths"]["Banana"] = {"definition": data["truths"]["Banana"], "hue": "y", "mass": "110"}
+    data["truths"]["Cherry"] = {"definition": data["truths"]["Cherry"], "hue": "r"}
+    data["actions"]["Color"] |= {"observes": "hue"}
+    for test, table in true_of.items():
+        data["actions"][test]["true_of"] = table
+    return parse_domain(data, "toy")
+
+
+def told(suite):
+    return suite.puzzle(*(getattr(suite.plan()[0], key) for key in ("task", "level", "index"))).opening("prose", 50)
+
+
+# --- the table -------------------------------------------------------------------------------------------------------
+
+
+def test_outcomes_are_true_of_named_truths_of_values_and_of_numbers():
+    table = toy(Color={"red": ["r"], "yellow": ["y"]}, Weight="mass").true_of
+    assert table["Color"] == ({"Apple", "Cherry"}, {"Apple", "Banana"})
+    assert table["Weight"] == (set(), {"Apple"}, {"Apple", "Banana"})
+
+
+@pytest.mark.parametrize(
+    ("given", "table"),
+    [
+        ({"red": ["r"]}, ({"Cherry"}, set())),  # an apple may take a value that stands with no outcome
+        ({"red": ["r"], "yellow": "others"}, ({"Cherry"}, {"Apple", "Banana"})),
+        ({"red": ["r"], "yellow": "others", "unknown": ["Apple"]}, ({"Cherry"}, {"Banana"})),
+        ({"red": ["r", "Apple"], "yellow": ["y"]}, ({"Apple", "Cherry"}, {"Banana"})),
+    ],
+)
+def test_what_is_not_stated_is_unknown(given, table):
+    assert toy(Color=given).true_of["Color"] == table
+
+
+@pytest.mark.parametrize(
+    ("test", "given", "problem"),
+    [
+        ("Color", {"red": ["Banana"]}, "'red' is true of 'Banana', which it rules out"),
+        ("Color", {"blue": ["Apple"]}, "there is no outcome 'blue'"),
+        ("Color", {"red": ["Fig"]}, "'Fig' is neither a truth nor a value"),
+        ("Color", {"red": "rest"}, "a list of truths, or others, not 'rest'"),
+        ("Color", ["Apple"], "must be a mapping"),
+        ("Color", "hue", "must be a property with numbers"),
+        ("Weight", "size", "must be a property with numbers"),
+    ],
+)
+def test_a_wrong_table_is_refused(test, given, problem):
+    with pytest.raises(DomainError, match=problem):
+        toy(**{test: given})
+
+
+def test_domains_with_a_table_are_known_by_name():
+    some = (*available_domains()[::9], *domains_with_table())
+    assert all((name in domains_with_table()) == bool(load_domain(name).true_of) for name in some)
+
+
+# --- games -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [(4, 6), (12, 16)], ids=str)
+def test_versions_differ_only_in_what_tests_show(size):
+    domain = load_domain("rivers")
+    versions = {world: generate_world_tasks(domain, world, *size, 4) for world in WORLDS}
+    for games in zip(*versions.values(), strict=True):
+        assert len({dataclasses.replace(game, observations=()) for game in games}) == 1
+        assert len(set(games[0].action_names)) == size[1] and len(set(games[0].truths)) == size[0]
+        for game in games:
+            assert game.survivors(game.shown(game.action_names)) == (game.valid_truth,)
+        if size == (4, 6):
+            assert len({len(OptimalSearch(game).rollout()) for game in games}) == 1
+    assert share_false(domain, versions["agree"]) == 0
+    assert share_false(domain, versions["contradict"]) >= 2 / 3
+    assert len({game.truths for game in versions["agree"]}) == 4, "no game stands twice"
+
+
+def test_tests_that_contradict_nothing_are_a_third_at_most():
+    domain = load_domain("historical_battles")
+    for game in generate_world_tasks(domain, "contradict", count=10):
+        shown = [
+            action.states.index(action.state_of(game.observations[place])) for place, action in enumerate(game.actions)
+        ]
+        true = [true_states(domain, game.valid_truth, action) for action in game.actions]
+        assert all(true) and sum(place in each for place, each in zip(shown, true, strict=True)) <= 2
+        for place, action, each in zip(shown, game.actions, true, strict=True):
+            left = {n for n, state in enumerate(action.states) if game.valid_truth not in state.rules_out}
+            assert place not in each or left <= each, "false wherever the rules allow it"
+
+
+def test_a_longer_list_begins_with_the_shorter_one_and_another_seed_gives_others():
+    domain = load_domain("rivers")
+    games = generate_world_tasks(domain, "ignore", count=3)
+    assert generate_world_tasks(domain, "ignore", count=2) == games[:2]
+    assert generate_world_tasks(domain, "ignore", count=1, seed=1) != games[:1]
+
+
+def test_the_book_does_not_tell_the_right_answer_at_once():
+    suite = dataclasses.replace(RIVERS, tasks_per_domain=40)
+    games = zip(suite.plan(), suite.puzzles(), strict=True)
+    player = ShortcutPlayer("names_at_once")
+    won = [asyncio.run(play_puzzle(puzzle, Conversation(game, player), regret=False)).success for game, puzzle in games]
+    assert 4 <= sum(won) <= 16, "a quarter, as by chance"
+
+
+def test_a_table_that_is_too_small_is_told():
+    with pytest.raises(GenerationError, match=r"'toy': its table .* too small for games of 2 tests"):
+        generate_world_tasks(toy(Weight="mass"), "agree", 2, 2)
+
+
+# --- the player that knows the world and not the book ----------------------------------------------------------------
+
+
+def test_memory_wins_where_the_world_is_shown_and_loses_where_it_is_contradicted():
+    won = {}
+    for world in WORLDS:
+        suite = dataclasses.replace(RIVERS, world=world)
+        games = zip(suite.plan(), suite.puzzles(), strict=True)
+        player = suite.players[MEMORY]
+        outcomes = [
+            asyncio.run(play_puzzle(puzzle, Conversation(game, player), regret=False)) for game, puzzle in games
+        ]
+        won[world] = sum(outcome.success for outcome in outcomes)
+    assert won["agree"] >= 5 > won["ignore"] > won["contradict"] or won["contradict"] == 0
+
+
+def test_memory_names_what_fits_best_and_takes_the_test_that_parts_best():
+    domain = toy(Color={"red": ["r"], "yellow": ["y"]})
+    game = Task("toy", ("Cherry", "Banana", "Apple"), domain.actions, ("yellow", 60.0), "Apple")
+    assert memory_move(domain, game, ()) == "Color", "the table says nothing of weights"
+    assert memory_move(domain, game, ("Color",)) == "Banana", "nothing known parts it from the apple"
+    alone = dataclasses.replace(game, truths=("Cherry",))
+    assert memory_move(domain, alone, ("Color",)) == "Cherry", "of nothing else less was false"
+
+
+def test_memory_plays_only_where_there_is_a_table():
+    plain = KumoSuite(domains=["medical", "rivers"], difficulties=["easy"], tasks_per_domain=1, repeats=1)
+    assert [episode.task for episode in plain.plan() if plain.plays(MEMORY, episode)] == ["rivers"]
+
+
+# --- settings --------------------------------------------------------------------------------------------------------
+
+
+def test_the_prompt_says_how_outcomes_relate_to_the_world():
+    said = {world: str(told(dataclasses.replace(RIVERS, world=world))[0].parts) for world in WORLDS}
+    assert "what the surveys show is what they would show in the real world" in said["agree"]
+    assert said["ignore"] == said["contradict"] and "need not be what they would show" in said["ignore"]
+    untold = {str(told(dataclasses.replace(RIVERS, world=world, tell_world=False))[0].parts) for world in WORLDS}
+    assert len(untold) == 1 and "real world" not in untold.pop()
+
+
+def test_versions_are_other_episodes_with_the_same_seeds():
+    plans = [dataclasses.replace(RIVERS, world=world).plan() for world in WORLDS]
+    assert len({episode.fingerprint for plan in plans for episode in plan}) == 18
+    assert len({tuple(episode.seed for episode in plan) for plan in plans}) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"domains": ["medical"]}, "'medical' has no table .*; these have: .*rivers"),
+        ({"valid_truths": 2}, "suite.valid_truths cannot be chosen with suite.world=agree"),
+        ({"structure": {"names": "permuted"}}, "suite.structure cannot be chosen with suite.world"),
+        ({"numeric": 0.3}, "suite.numeric cannot be chosen with suite.world"),
+        ({"world": None, "tell_world": False}, "suite.tell_world=false needs suite.world"),
+        ({"world": None, "numeric": 1.5}, "between 0 and 1, not 1.5"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(changes, problem):
+    with pytest.raises(ValueError, match=problem):
+        dataclasses.replace(RIVERS, **changes).plan()
+
+
+def test_more_tests_show_numbers_when_asked_for():
+    domain = load_domain("medical")
+
+    def shares(numeric):
+        tasks = generate_tasks(domain, count=40, numeric=numeric)
+        assert all(task.survivors(task.shown(task.action_names)) == (task.valid_truth,) for task in tasks)
+        return sum(action.outcome == "float" for task in tasks for action in task.actions) / 240
+
+    assert shares(0) < shares(0.25) < shares(1)
+    assert shares(0.5) == pytest.approx(0.5, abs=0.1)
+
+
+def test_cells_to_be_checked_say_what_is_true():
+    assert all(" | " in cell and "[x]" in cell for cell in cells(5))
