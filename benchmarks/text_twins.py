@@ -7,7 +7,7 @@
 
 ``constants`` learns, on half of the games, the best rule of the form "take the option whose value is the k-th smallest" for
 values that twins have beside what they tell (the place in the list, labels, slots, the text's length), and measures it on
-the other half beside chance.
+the other half beside chance; and so for the learner of ``evals.shortcut_search``, which knows all of these values together.
 """
 
 from __future__ import annotations
@@ -28,11 +28,13 @@ from benchmarks.twin_reader.worlds import PICTURE, TwinReader
 from cluster.console import show
 from envs.kidgym.registry import VARIANTS
 from envs.raven import CONFIGURATIONS
+from evals.shortcut_search.classes import FeatureClass
+from evals.shortcut_search.learner import Learner
 from evals.suite import Suite, play_episode
 from evals.suites.kidgym import KidGymSuite
 from evals.suites.multistar import MultiStarSuite
 from evals.tables import Table
-from evals.types import Episode, Player, Turn
+from evals.types import Episode, OptionFeatures, Player, Turn
 
 DETAILS = ("grid", "prose", "json")
 Values = Mapping[str, float]
@@ -100,15 +102,17 @@ async def count_wins(suite: Suite, episodes: Iterable[Episode], player: Player) 
 
 CONSTANTS = ("task", "level", "value", "games", "chance", "constant", "standard errors above")
 
+LEARNED = "all of these, learned"
+
 
 def constants(games: int, tasks: Sequence[str]) -> Iterator[tuple[object, ...]]:
     ours = [task for task in tasks if task not in CONFIGURATIONS]
     theirs = [task for task in tasks if task == "all" or task in CONFIGURATIONS]
-    found = [*(_kidgym_choices(games, ours) if ours else ()), *(_raven_choices(games, theirs) if theirs else ())]
-    for task, level, choices in found:
+    cells = [*(_kidgym_choices(games, ours) if ours else ()), *(_raven_choices(games, theirs) if theirs else ())]
+    for task, level, choices in cells:
         names = sorted({name for options, _ in choices for values in options for name in values})
-        for name in names:
-            chance, reached, error = _held_out(choices, name)
+        found = {name: _held_out(choices, name) for name in names} | {LEARNED: _learned(choices)}
+        for name, (chance, reached, error) in found.items():
             above = (reached - chance) / error if error else 0.0
             yield task, level, name, len(choices), round(chance, 3), round(reached, 3), round(above, 1)
 
@@ -133,6 +137,23 @@ def _held_out(choices: Sequence[Choice], name: str) -> tuple[float, float, float
         chance, spread = chance + rate, spread + rate * (1 - rate)
     count = len(choices) - half
     return chance / count, hits / count, math.sqrt(spread) / count
+
+
+def _learned(choices: Sequence[Choice]) -> tuple[float, float, float]:
+    """The same for a learner of all constants together."""
+    half = len(choices) // 2
+    offered = [[_told_of(values) for values in options] for options, _ in choices]
+    learner = Learner(FeatureClass("text only", only=frozenset({"text"})))
+    learner.learn(offered[:half], [right for _, right in choices[:half]])
+    chosen = learner.choose(offered[half:])
+    rates = [sum(right) / len(right) for _, right in choices[half:]]
+    hits = sum(right[place] for (_, right), place in zip(choices[half:], chosen, strict=True))
+    spread = math.sqrt(sum(rate * (1 - rate) for rate in rates))
+    return sum(rates) / len(rates), hits / len(rates), spread / len(rates)
+
+
+def _told_of(values: Values) -> OptionFeatures:
+    return OptionFeatures("", {f"text: {name}": float(value) for name, value in values.items()})
 
 
 def _ranked(options: Sequence[Values], name: str) -> list[int]:
