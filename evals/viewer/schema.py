@@ -10,7 +10,7 @@ import types
 import typing
 from typing import Any, Final, Literal, NotRequired, TypedDict
 
-VERSION: Final = 5
+VERSION: Final = 6
 """Raise it with every change below: a page refuses the files of another version."""
 
 Facts = dict[str, Any]
@@ -371,6 +371,28 @@ class Comparison(TypedDict):
     sentence: str
     suites: list[ComparedSuite]
     settings: list[Setting]
+
+
+# --- success over difficulty -----------------------------------------------------------------------------------------
+
+
+class DifficultyCurve(TypedDict):
+    """Success of a player, or of chance or perfect play (``reference``), over levels, the easiest first."""
+
+    run: str
+    title: str
+    task: str
+    player: str
+    mode: str
+    reference: bool
+    levels: list[str]
+    success: list[Interval | None]
+
+
+class Difficulty(TypedDict):
+    """The curves of all runs shown."""
+
+    curves: list[DifficultyCurve]
 
 
 # --- a study ---------------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from starlette.staticfiles import StaticFiles
 
 from evals.ledger.parts import LedgerChangedError
 from evals.viewer.cache import kept
+from evals.viewer.difficulty import Difficulties
 from evals.viewer.episode import Episodes, for_the_page, whole
 from evals.viewer.filters import CELL, Filter, filter_of
 from evals.viewer.index import EpisodeIndex
@@ -77,6 +78,7 @@ class Viewer:
         self.searches = TextSearches(index)
         self.episodes = Episodes(index)
         self.results = Results(index)
+        self.difficulties = Difficulties(index)
         self.live = LiveRuns(index)
         self.loaded = False
         self.trouble = ""
@@ -193,6 +195,10 @@ class Viewer:
         """Runs by suites, what can be told apart, and differences to a baseline."""
         return JSONResponse(_or_400(lambda: self.results.results(request.query_params.get("baseline", ""))))
 
+    def difficulty(self, request: Request) -> Response:
+        """Success over difficulty, of all runs."""
+        return JSONResponse({"curves": self.difficulties.curves()})
+
     def compare(self, request: Request) -> Response:
         """Two rows of the results on identical games."""
         sides = [request.query_params.get(side, "") for side in ("first", "second")]
@@ -270,6 +276,7 @@ def make_app(
         "causes": kept(viewer.causes, viewer.version_of),
         "results": kept(viewer.overview),
         "compare": kept(viewer.compare),
+        "difficulty": kept(viewer.difficulty),
         "episode": kept(viewer.episode, viewer.version_of),
         "raw": kept(viewer.raw, viewer.version_of),
         "picture/{key}": viewer.picture,

@@ -4,12 +4,13 @@ import pytest
 
 from cluster.commands.view import _Finder
 from cluster.errors import UserError
+from evals.suites.kidgym import KidGymSuite
 from evals.viewer import schema
 from evals.viewer.index import EpisodeIndex
 from evals.viewer.server import Viewer, make_app
 from evals.viewer.study import StudyPage
 from tests.evals.test_viewer import TOKEN, TestClient, conforms
-from tests.viewer_runs import calm_rows, study_runs, write_run
+from tests.viewer_runs import ShortSighted, calm_rows, rows_of, study_runs, write_run
 
 
 def client_of(*paths):
@@ -74,6 +75,18 @@ def test_another_baseline_turns_the_effects_round(ask):
     assert turned["conditions"][0]["run"] == "2"
     assert turned["measures"][0]["effects"][0]["difference"]["mean"] == pytest.approx(-effect)
     assert ask("study", baseline="5").status_code == 400
+
+
+def test_success_over_difficulty_is_told_for_each_run_and_player(tmp_path):
+    suite = {"tasks": ["CL", "SO"], "levels": [1, 2], "modes": ["zero_shot"], "episodes": 2}
+    rows = rows_of(KidGymSuite(**suite), {"short-sighted": ShortSighted()})
+    answer = client_of(write_run(tmp_path / "levels", *rows, {"type": "kidgym", **suite}))("difficulty").json()
+    conforms(answer, schema.Difficulty)
+    curves = {(each["task"], each["player"]): each for each in answer["curves"]}
+    assert {task for task, _ in curves} == {"all tasks", "CL", "SO"}
+    own, chance = curves["SO", "short-sighted"], curves["SO", "chance"]
+    assert (own["run"], own["levels"], own["success"][0]["n"], own["reference"]) == ("levels", ["1", "2"], 2, False)
+    assert [each["mean"] for each in chance["success"]] == pytest.approx([1 / 2, 1 / 6]) and chance["reference"]
 
 
 def test_runs_that_are_no_study_say_why(tmp_path):

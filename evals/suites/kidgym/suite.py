@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, get_args
 
 from envs.kidgym import TASKS, World, make
-from envs.kidgym.chance import CHANCE
+from envs.kidgym.chance import chance_at
 from envs.kidgym.twin import VERSION as TWIN_VERSION
 from envs.kidgym.world import Variant
 from envs.picture import Detail, Picture
@@ -276,9 +276,9 @@ class KidGymSuite(Suite):
 
     def known_success(self, task: str, level: str) -> Mapping[str, float]:
         """Exact chance; perfect play wins every game."""
-        shares = CHANCE.get(task, ())
-        is_known = level.isdecimal() and 0 < int(level) <= len(shares)
-        return {"chance": shares[int(level) - 1], "perfect play": 1.0} if is_known else {}
+        drawn, variant = task_and_variant(task)
+        chance = chance_at(drawn, int(level), variant) if level.isdecimal() else None
+        return {"chance": chance, "perfect play": 1.0} if chance is not None else {}
 
     def _published_environment_tables(self, run: RunData) -> Iterator[Table]:
         """The games of the published environment beside the paper."""

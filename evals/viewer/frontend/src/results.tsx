@@ -3,6 +3,8 @@
 import { useEffect } from "preact/hooks";
 import { type Change, state } from "./address";
 import { useAnswer } from "./answer";
+import { archive } from "./api";
+import { DifficultyView } from "./difficulty";
 import { Link } from "./link";
 import type { ResultBoard, ResultCell, ResultRow, Results, State } from "./schema";
 import { type Axis, around, interval, probability, Strip, signed, value } from "./strip";
@@ -49,6 +51,7 @@ export function ResultsPage({ address, go, status }: Given) {
           </p>
         )
       )}
+      {answer && !archive && <DifficultyView version={status?.version ?? 0} />}
     </main>
   );
 }

@@ -1,6 +1,6 @@
 // Made by `python -m evals.viewer.schema`; a test compares it. All of it is data: texts are never markup.
 
-export const VERSION = 5;
+export const VERSION = 6;
 
 export type Facts = Record<string, unknown>;
 export type Values = Record<string, Record<string, number>>;
@@ -369,6 +369,23 @@ export interface Comparison {
   sentence: string;
   suites: ComparedSuite[];
   settings: Setting[];
+}
+
+/** Success of a player, or of chance or perfect play (``reference``), over levels, the easiest first. */
+export interface DifficultyCurve {
+  run: string;
+  title: string;
+  task: string;
+  player: string;
+  mode: string;
+  reference: boolean;
+  levels: string[];
+  success: (Interval | null)[];
+}
+
+/** The curves of all runs shown. */
+export interface Difficulty {
+  curves: DifficultyCurve[];
 }
 
 /** One run of a study, by the values of the settings in which its runs differ; ``played`` finished games. */
