@@ -18,10 +18,11 @@ from PIL import Image, ImageDraw, ImageFont
 from envs.kidgym.catalog import BACKGROUNDS, ITEMS, QUARTERED, SPRITES
 from envs.kidgym.frame import Frame
 from envs.kidgym.oracle import plan
-from envs.kidgym.registry import TASKS, make
+from envs.kidgym.registry import TASKS, VARIANTS, make
 from envs.kidgym.render.compose import DIRECTIONS, labeled, render
 from envs.kidgym.render.sprites import sprite
 from envs.kidgym.scene import RESOLUTIONS, Hint, Item
+from envs.kidgym.world import Variant
 
 DEFAULT_FOLDER: Final = "docs/records/kidgym_contact_sheets"
 LABELED_FAMILIES: Final = (*ITEMS, "pile", "basket", "key", "door", "chest", "diamond")
@@ -32,11 +33,11 @@ _COLORS: Final = 256
 """Colors of a sheet: flat drawings need few, and sheets live in the repository."""
 
 
-def task_sheet(task: str, seed: int = 1, skin: str = "") -> Image.Image:
+def task_sheet(task: str, seed: int = 1, skin: str = "", variant: Variant = "published") -> Image.Image:
     """All levels of a task, played perfectly; up to four frames each, the first and the last among them."""
     rows = []
-    for level in range(1, len(TASKS[task].budgets) + 1):
-        world = make(task, level, seed, skin=skin)
+    for level in TASKS[task].levels(variant):
+        world = make(task, level, seed, skin=skin, variant=variant)
         frames, captions = [], []
         for chosen in (*(plan(world) or ()), None):
             caption = (
@@ -82,10 +83,10 @@ def sprite_sheet(skin: str = "") -> Image.Image:
     )
 
 
-def write_sheets(folder: Path, skin: str = "") -> list[Path]:
+def write_sheets(folder: Path, skin: str = "", variant: Variant = "published") -> list[Path]:
     """Writes all sheets as PNG files and returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    sheets = {"sprites": sprite_sheet(skin), **{task: task_sheet(task, skin=skin) for task in TASKS}}
+    sheets = {"sprites": sprite_sheet(skin), **{task: task_sheet(task, skin=skin, variant=variant) for task in TASKS}}
     paths = []
     for name, sheet in sheets.items():
         path = folder / f"{name}.png"
@@ -185,9 +186,10 @@ def main() -> None:
         "out", nargs="?", default=DEFAULT_FOLDER, type=Path, metavar="OUT", help=f"default {DEFAULT_FOLDER}"
     )
     parser.add_argument("--skin", default="", help="folder of sprites that replace the built-in ones")
+    parser.add_argument("--variant", choices=VARIANTS, default="published", help="how games are drawn")
     arguments = parser.parse_args()
     try:
-        paths = write_sheets(arguments.out, arguments.skin)
+        paths = write_sheets(arguments.out, arguments.skin, arguments.variant)
     except ValueError as error:
         parser.error(str(error))
     print(f"{len(paths)} sheets, {sum(path.stat().st_size for path in paths) / 1e6:.1f} MB, in {arguments.out}")
