@@ -70,7 +70,7 @@ HARDER_CHANCE: Final[dict[tuple[str, int, Variant], float]] = {
 def chance_at(task: str, level: int, variant: Variant = "published") -> float | None:
     """Success of uniform random play at a level; None for a task that is not of the paper."""
     of_levels = (BALANCED_CHANCE if variant == "balanced" else CHANCE).get(task, ())
-    return of_levels[level - 1] if level <= len(of_levels) else HARDER_CHANCE.get((task, level, variant))
+    return of_levels[level - 1] if 1 <= level <= len(of_levels) else HARDER_CHANCE.get((task, level, variant))
 
 
 class Cure(NamedTuple):

@@ -73,5 +73,8 @@ def test_a_level_that_there_is_not_is_refused_with_the_reason():
 def test_harder_levels_are_played_planned_and_known_to_gymnasium():
     suite = KidGymSuite(tasks=["MDE", "PL"], levels=[5], modes=["zero_shot"], episodes=1, variant="published")
     assert all(play(suite, OraclePlayer(), episode).outcome.success for episode in suite.plan())
+    assert suite.known_success("MDE", "5") == {"chance": 1 / 12, "perfect play": 1.0}
+    assert suite.known_success("FI-balanced", "4") == {"chance": 1 / 24, "perfect play": 1.0}
+    assert suite.known_success("SO", "4") == suite.known_success("CL-published", "1") == {}
     environment = gymnasium.make(environment_id("PL", 5))
     assert environment.action_space.n == 26

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from envs.kidgym import Action, World, solve
+from envs.kidgym import Action, World, fewest_steps
 from envs.kidgym.tasks.counting import Counting
 from envs.kidgym.tasks.decode_maze import DecodeMaze
 from envs.kidgym.tasks.filling import Filling
@@ -90,7 +90,7 @@ def miscount(world: World) -> int | None:
 def _winnable(step: Step) -> bool:
     there = step.world.copy()
     there.take(step.taken)
-    return there.success or solve(there) is not None
+    return there.success or fewest_steps(there) is not None
 
 
 # --- kinds of slips --------------------------------------------------------------------------------------------------
