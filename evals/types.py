@@ -40,9 +40,9 @@ def stable_seed(*parts: object) -> int:
 class Episode:
     """One planned episode: what defines it, and what the scheduler may expect of it.
 
-    ``seed`` seeds the environment and depends on the task, level and index only, so that all players and repeats meet the
-    identical game. ``fingerprint`` is a hash of what else defines the episode: the suite's prompts and settings, and, once
-    the episode is ``assigned``, the model, its sampling and decoding.
+    ``seed`` seeds the environment and depends only on the task, level, index and the setting ``suite.seeds``, so that all
+    players and repeats meet the identical game. ``fingerprint`` is a hash of what else defines the episode: the suite's
+    prompts and settings, and, once the episode is ``assigned``, the model, its sampling and decoding.
 
     >>> game = Episode("toy", "colors", "easy", "zero_shot", index=0, repeat=0, seed=7, fingerprint="prompts", budget=3)
     >>> game.assigned("tiny", "sampling").id != game.assigned("other", "sampling").id

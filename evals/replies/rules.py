@@ -81,7 +81,12 @@ RULES: Final = (
         "Nothing but an option's text; case, accents, spaces and punctuation aside.",
         (("<answer>Press the blue button!</answer>", "B"),),
     ),
-    Rule("label", "manner", "Nothing but a label.", (("(b)", "B"), ("Final answer: **C**", "C"), ("Option D.", "D"))),
+    Rule(
+        "label",
+        "manner",
+        "Nothing but a label.",
+        (("(b)", "B"), ("Final answer: **C**", "C"), ("**Answer:** (B)", "B"), ("Option D.", "D")),
+    ),
     Rule("label and name", "manner", "Both, if they agree.", (("B) press the blue button", "B"),)),
     Rule(
         "list",
