@@ -131,3 +131,16 @@ def test_a_folder_must_be_there_and_hold_templates(tmp_path):
 def test_an_order_beside_templates_is_refused(folder):
     with pytest.raises(ValueError, match=r"suite\.order has no meaning with suite\.templates"):
         chats(folder(vanilla=ASKED), order="question_first")
+
+
+@pytest.mark.parametrize("style", ["vanilla", "structured", "document"])
+def test_what_is_seen_is_asked_for_in_every_style_unless_a_file_of_ones_own_stands_there(folder, style):
+    asked = chats("", styles=[style], reply="described", priors=["truth"])
+    for node in ("number/single_panel_1_left", "number/one_row_left", "final"):
+        (_, user) = asked[node]
+        words = [block.text for block in getattr(user.parts[0], "blocks", ()) if isinstance(block, Words)]
+        said = " ".join((*words, *(part for part in user.parts if isinstance(part, str))))
+        assert "First say in a sentence or two" in said and "letter only" not in said and "${" not in said
+        assert ("There is 1 object" in said.replace("<strong>", "")) == (node == "number/one_row_left")
+    own = chats(folder(vanilla=ASKED), styles=["vanilla"], reply="described")["final"]
+    assert "First say" not in own[1].parts[1] and "nothing else" not in own[0].parts[0]
