@@ -9,9 +9,11 @@ from typing import Final
 import pyarrow as pa
 
 from envs.kidgym.chance import BALANCED_CHANCE, CHANCE, CHANGED, chance_at, published_chance
+from evals.figures import middle
 from evals.reference import published
 from evals.stats.intervals import NO_ESTIMATE, NONNEGATIVE, Estimate, mean_estimate, proportion_estimate
 from evals.suites.kidgym.games import CellKey, Games, games_of
+from evals.suites.kidgym.learned_shortcuts import learned_shortcut
 from evals.suites.kidgym.published_environment.recording import SUFFIX
 from evals.suites.kidgym.shortcut_success import SHORTCUT_SUCCESS
 from evals.suites.kidgym.shortcuts import SHORTCUTS
@@ -110,8 +112,9 @@ def _success_table(cells: Mapping[CellKey, Games]) -> Table:
         rows=tuple(rows),
         notes=(
             "success: share of episodes whose goal was reached within the level's budget of steps.",
-            "shortcuts reach: success of the best shortcut player, in this run where it played there, else over many games "
-            "(evals/suites/kidgym/shortcut_success.py); docs/validity.md says what each of them means.",
+            "shortcuts reach: success of the best player without the skill: of the listed shortcut players, in this run where "
+            "one played there, else over many games (evals/suites/kidgym/shortcut_success.py), and of the learned ones that "
+            "lack a sense the task is about (docs/validity_kidgym.md).",
             "cut off: replies that ended at the token limit, or that a content filter stopped (the table of replies tells "
             "them apart); such a reply is read only where it had answered between tags.",
             "invalid answers: share of episodes that a reply naming no action ended; they count as not successful.",
@@ -128,20 +131,19 @@ def _success_table(cells: Mapping[CellKey, Games]) -> Table:
 def best_shortcut(
     task: str, level: str, shortcuts: Mapping[CellKey, Games]
 ) -> tuple[Estimate | float | None, str | None]:
-    """What the best shortcut reaches in a cell and its name, of those played in this run, or else as stored."""
+    """What the best shortcut reaches in a cell and its name: of those played in this run, or else as stored, and learned."""
     of_run: dict[str, list[bool]] = {}
     for (player, _, of_task, of_level), games in shortcuts.items():
         if (of_task, of_level) == (task, level) and games.played.any():
             of_run.setdefault(player, []).extend(games.success[games.played].tolist())
-    if of_run:
-        name = max(of_run, key=lambda player: sum(of_run[player]) / len(of_run[player]))
-        return proportion_estimate(of_run[name]), name
-    known = SHORTCUT_SUCCESS if level in LEVEL_WEIGHTS else {}
-    stored = {name: tasks[task][int(level) - 1] for name, tasks in known.items() if task in tasks}
-    if not stored:
+    reached: dict[str, Estimate | float] = {player: proportion_estimate(wins) for player, wins in of_run.items()}
+    if not reached and level in LEVEL_WEIGHTS:
+        reached = {name: tasks[task][int(level) - 1] for name, tasks in SHORTCUT_SUCCESS.items() if task in tasks}
+    reached |= learned_shortcut(task, level)
+    if not reached:
         return None, None
-    name = max(stored, key=stored.__getitem__)
-    return stored[name], name
+    name = max(reached, key=lambda player: middle(reached[player]) or 0.0)
+    return reached[name], name
 
 
 def _coverage_notes(cells: Collection[Games]) -> list[str]:

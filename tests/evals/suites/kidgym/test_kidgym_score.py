@@ -20,10 +20,12 @@ from evals.ledger.records import PARQUET_OPTIONS, plan_to_table, records_to_tabl
 from evals.ledger.run_data import RunData
 from evals.players import OraclePlayer, RandomPlayer, ShortcutPlayer
 from evals.reference import published
+from evals.shortcut_search.record import read_record
 from evals.stats.intervals import Estimate, proportion_estimate
 from evals.suite import ledger_columns, play_episode
 from evals.suites.kidgym import KidGymSuite, cache_table
 from evals.suites.kidgym.games import Games
+from evals.suites.kidgym.learned_shortcuts import RECORD
 from evals.suites.kidgym.published_environment.recording import SUFFIX
 from evals.suites.kidgym.score import CAPABILITIES, best_shortcut, capability_score, score_kidgym, weighted_sum
 from evals.suites.kidgym.shortcut_success import SHORTCUT_SUCCESS
@@ -160,20 +162,34 @@ OUTCOMES = st.lists(st.sampled_from(["won", "lost", "failed", "unplayed"]), max_
 @given(st.dictionaries(st.tuples(st.sampled_from(["a", "b", "c"]), st.sampled_from(["zero_shot", "cot"])), OUTCOMES))
 def test_the_best_shortcut_has_the_largest_share_of_its_played_games_over_all_modes(outcomes):
     other = Games(*[np.array([True])] * 3, *[np.array([0])] * 3)
-    games = {("a", "cot", "SE", "1"): other, ("b", "cot", "CL", "2"): other}
+    games = {("a", "cot", "SE", "1"): other, ("b", "cot", "own", "2"): other}
     won: dict[str, list[bool]] = {}
     for (player, mode), each in outcomes.items():
         done, failed, success = (
             np.array([outcome in kinds for outcome in each], bool) for kinds in (("won", "lost"), ("failed",), ("won",))
         )
-        games[player, mode, "CL", "1"] = Games(done, failed, success, ~done, done * 1.0, done * 0)
+        games[player, mode, "own", "1"] = Games(done, failed, success, ~done, done * 1.0, done * 0)
         won.setdefault(player, []).extend(outcome == "won" for outcome in each if outcome != "unplayed")
     shares = {player: sum(each) / len(each) for player, each in won.items() if each}
-    reached, name = best_shortcut("CL", "1", games)
+    reached, name = best_shortcut("own", "1", games)
     if shares:
         assert shares[name] == max(shares.values()) and reached == proportion_estimate(won[name])
     else:
-        assert name is None or reached == SHORTCUT_SUCCESS[name]["CL"][0]
+        assert (reached, name) == (None, None)
+
+
+def test_the_best_learned_player_without_a_needed_sense_stands_there_where_it_wins_more_than_those_listed():
+    seen = set()
+    record = read_record(RECORD)
+    for (task, level), learned in record.success.items():
+        reached, name = best_shortcut(task, level, {})
+        listed = [tasks[task][int(level) - 1] for tasks in SHORTCUT_SUCCESS.values() if task in tasks]
+        assert reached >= max([*listed, learned["text only"]]) and reached <= 1
+        seen.add(name.startswith("learned: "))
+    assert seen == {True, False}
+    assert best_shortcut("CO", "1", {})[1] == "learned: only a coarse count"
+    assert "coarse" in best_shortcut("PL", "3", {})[1] and best_shortcut("PL", "2", {})[0] < 0.2
+    assert record.date and record.training == "training:0" and min(record.games.values()) >= 300
 
 
 def test_cut_off_replies_stand_beside_the_success():
