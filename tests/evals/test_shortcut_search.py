@@ -1,5 +1,6 @@
 """Players that lack a sense are found, and what a cell needs is told from them."""
 
+import dataclasses
 import re
 from dataclasses import dataclass
 from random import Random
@@ -82,7 +83,12 @@ def test_what_was_found_is_kept_and_the_best_without_a_needed_sense_stands_besid
     assert record.success["boxes", "shuffled"] == pytest.approx(success, abs=0.001)
     assert record.best("boxes", "plain", ["color"])[1] == 1
     name, won = record.best("boxes", "shuffled", ["color"])
-    assert name in ("learned: text only", "learned: all but color") and won < 0.7
+    without = {f"learned: {players}": success[players] for players in ("text only", "all but color")}
+    assert won == pytest.approx(max(without.values()), abs=0.001) and without[name] == max(without.values())
+    uneven = dataclasses.replace(
+        record, success={("a", "1"): {"text only": 0.2, "all but color": 0.4, "everything": 1}}
+    )
+    assert uneven.best("a", "1", ["color"]) == ("learned: all but color", 0.4)
     assert record.best("boxes", "shuffled", []) is None and record.best("boxes", "other", ["color"]) is None
 
 

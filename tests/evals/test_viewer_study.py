@@ -69,6 +69,17 @@ def test_the_games_behind_each_share_are_found_by_its_tag(ask):
     assert whole["form"]["share"]["mean"] == pytest.approx(4 / losses[0]["cells"][0]["lost"])
 
 
+def test_tags_of_one_source_leave_those_of_another(tmp_path):
+    index = EpisodeIndex(_Finder([write_run(tmp_path / "one", *calm_rows())])())
+    index.refresh()
+    first = index.table()["episode_id"][0].as_py()
+    for tag, source in (("doubtful", "notes"), ("lost", "study"), ("clear", "notes")):
+        index.set_tags(0, [(first, tag)], source)
+    assert index.tags() == {"clear": 1, "lost": 1}
+    index.set_tags(0, [], "study")
+    assert index.tags() == {"clear": 1}
+
+
 def test_another_baseline_turns_the_effects_round(ask):
     effect = ask("study").json()["measures"][0]["effects"][0]["difference"]["mean"]
     turned = ask("study", baseline="2").json()
