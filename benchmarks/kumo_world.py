@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from envs.kumo import DIFFICULTIES, available_domains, generate_tasks, load_domain
+from envs.kumo import DIFFICULTIES, GenerationError, available_domains, generate_tasks, load_domain
 from envs.kumo.domain_file import domains_with_table
 from envs.kumo.world import WORLDS, World, share_false, true_states
 from evals.conversation import Conversation
@@ -42,8 +42,11 @@ def false_shares(domains: Sequence[str], difficulty: str, games: int) -> Iterato
         row = [name, difficulty, f"{fmean(known):.2f}"]
         for world in VERSIONS:
             suite = KumoSuite(domains=[name], difficulties=[difficulty], tasks_per_domain=games, repeats=1, world=world)
-            share = share_false(domain, [puzzle.task for puzzle in suite.puzzles()])
-            row.append("" if share is None else f"{share:.2f}")
+            try:
+                share = share_false(domain, [puzzle.task for puzzle in suite.puzzles()])
+            except GenerationError:  # the table is too small for games of this size
+                share = None
+            row.append("–" if share is None else f"{share:.2f}")
         yield row
 
 

@@ -75,10 +75,8 @@ def _from_lists(
                 names.update({truth} if names.intersection(taken) else ())
     others = frozenset(properties.truths) - explained
     at_rest = [text for text, items in given.items() if items == OTHERS] if isinstance(given, Mapping) else []
-    unknown = frozenset(lists.get(UNKNOWN, ()))
     return tuple(
-        (others if text in at_rest else frozenset(lists.get(text, ()))) & properties.truths.keys() - unknown
-        for text in texts
+        (others if text in at_rest else frozenset(lists.get(text, ()))) & properties.truths.keys() for text in texts
     )
 
 

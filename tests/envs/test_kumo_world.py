@@ -126,7 +126,7 @@ def test_the_book_does_not_tell_the_right_answer_at_once():
 
 
 def test_a_table_that_is_too_small_is_told():
-    with pytest.raises(GenerationError, match=r"'toy': its table .* too small for games of 2 tests"):
+    with pytest.raises(GenerationError, match=r"'toy': its table .* too small for games of 2 truths and 2 tests"):
         generate_world_tasks(toy(Weight="mass"), "agree", 2, 2)
 
 
@@ -136,14 +136,14 @@ def test_a_table_that_is_too_small_is_told():
 def test_memory_wins_where_the_world_is_shown_and_loses_where_it_is_contradicted():
     won = {}
     for world in WORLDS:
-        suite = dataclasses.replace(RIVERS, world=world)
+        suite = dataclasses.replace(RIVERS, world=world, tasks_per_domain=12)
         games = zip(suite.plan(), suite.puzzles(), strict=True)
         player = suite.players[MEMORY]
         outcomes = [
             asyncio.run(play_puzzle(puzzle, Conversation(game, player), regret=False)) for game, puzzle in games
         ]
         won[world] = sum(outcome.success for outcome in outcomes)
-    assert won["agree"] >= 5 > won["ignore"] > won["contradict"] or won["contradict"] == 0
+    assert won["agree"] >= 11 and won["contradict"] <= 3, "of twelve"
 
 
 def test_memory_names_what_fits_best_and_takes_the_test_that_parts_best():
@@ -172,9 +172,11 @@ def test_the_prompt_says_how_outcomes_relate_to_the_world():
 
 
 def test_versions_are_other_episodes_with_the_same_seeds():
-    plans = [dataclasses.replace(RIVERS, world=world).plan() for world in WORLDS]
+    suites = [dataclasses.replace(RIVERS, truths=3, actions=2, world=world, tell_world=False) for world in WORLDS]
+    plans = [suite.plan() for suite in suites]
     assert len({episode.fingerprint for plan in plans for episode in plan}) == 18
     assert len({tuple(episode.seed for episode in plan) for plan in plans}) == 1
+    assert len({puzzle.task for suite in suites for puzzle in suite.puzzles()}) < 18, "even where they show the same"
 
 
 @pytest.mark.parametrize(
