@@ -33,7 +33,9 @@ def main(seeds: int = 1000) -> int:
     rows = {}
     for name, tasks in APPLIES.items():
         for task in games:
-            if not tasks or task_and_variant(task)[0] in tasks:
+            # Of balanced mazes it plays every step as random does.
+            idle = name == "walks_over_things" and task_and_variant(task)[1] == "balanced"
+            if not idle and (not tasks or task_and_variant(task)[0] in tasks):
                 rows[name, task] = tuple(success(name, task, level, seeds) for level in (1, 2, 3))
                 _print(name, task, task, rows[name, task])
     for name in ("any_listed", "right_kind"):

@@ -35,16 +35,16 @@ BALANCED_CHANCE: Final[dict[str, tuple[float, float, float]]] = {
     "SO": (1 / 2, 1 / 6, 1 / 24),
     "FI": (1 / 4, 1 / 12, 1 / 24),
     "PU": (1 / 4, 1 / 12, 1 / 24),
-    "MA": (0.00484, 0.000364, 0.0000518),
+    "MA": (1 / 189, 0.000557, 0.000116),
     "CO": (1 / 840, 1 / 1260, 1 / 2310),
-    "DMA": (0.00488, 0.000377, 0.0000510),
-    "MMA": (0.00242, 0.0000949, 0.00000262),
+    "DMA": (1 / 189, 0.000565, 0.000120),
+    "MMA": (0.00288, 0.000235, 0.0000174),
     "MDE": (1 / 4, 1 / 6, 1 / 8),
     "MFI": (1 / 4, 1 / 12, 1 / 24),
 }
 """The same for games that are drawn balanced, of the tasks that can be.
 
-Decimals: means over 140 to 1,800 seeds, with standard errors of about 1, 3 and 7 % of them at the three levels.
+Decimals: means over 50 to 260 seeds, with standard errors of 1.5 to 4.5 % of them.
 """
 
 

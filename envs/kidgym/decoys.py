@@ -1,7 +1,8 @@
 """Mazes that mislead: keys and doors that are not needed, and empty chests as well kept as the diamond.
 
 They stand where walls were, so that they block no way, and open none: with all of them gone, every door of the way to the
-treasure is still needed. The keys lie within reach from the start, as it is the choice among them that misleads.
+treasure is still needed. All keys lie like this, those that are needed too, within reach from the start: so their places
+do not tell which are needed.
 """
 
 from __future__ import annotations
@@ -22,16 +23,20 @@ class Decoys(NamedTuple):
     """How many things mislead."""
 
     keys: int
+    """Besides the one that each door of the way needs."""
     doors: int
     chests: int = 0
 
 
 class Misleading(NamedTuple):
-    """A maze and the places of its decoys, which are no walls of it any more; chests stand in the layout."""
+    """A maze and the places of its decoys, which are no walls of it any more."""
 
     layout: Layout
+    """With its own keys, and the empty chests."""
     keys: tuple[int, ...]
+    """Places of the keys that are not needed."""
     doors: tuple[int, ...]
+    """Places of the doors with nothing behind them."""
 
 
 def mislead(rng: Random, doors: int, decoys: Decoys) -> Misleading:
@@ -49,26 +54,28 @@ def mislead(rng: Random, doors: int, decoys: Decoys) -> Misleading:
         layout = lay_out(rng, doors=doors, walls=BARRIERS)
         if len(behind_all_doors(layout)) < decoys.chests:
             continue
-        places = _decoy_places(rng, layout, decoys)
+        places = _places(rng, layout, keys=doors + decoys.keys, doors=decoys.doors)
         if places is None:
             continue
+        keys = rng.sample(places[: doors + decoys.keys], doors + decoys.keys)
         # With the decoys gone one can walk there, too: chests are as well kept then.
         after = replace(layout, walls=tuple(wall for wall in layout.walls if wall not in places))
         kept = behind_all_doors(after)
         if len(kept) >= decoys.chests:
             chests = tuple(rng.sample(kept, decoys.chests))
             walls = tuple(wall for wall in after.walls if wall not in chests)
-            return Misleading(replace(layout, walls=walls, chests=chests), places[: decoys.keys], places[decoys.keys :])
+            layout = replace(layout, keys=tuple(keys[:doors]), walls=walls, chests=chests)
+            return Misleading(layout, tuple(keys[doors:]), places[len(keys) :])
     raise ValueError(f"no maze of {doors} doors was found with room for {decoys}")
 
 
-def _decoy_places(rng: Random, layout: Layout, decoys: Decoys) -> tuple[int, ...] | None:
-    """Walls that can become decoys: first those of the keys, beside cells that can be walked to from the start."""
-    locked = grid.mask([layout.treasure, *layout.doors, *layout.keys])
+def _places(rng: Random, layout: Layout, keys: int, doors: int) -> tuple[int, ...] | None:
+    """Walls that can become keys and doors: first those of the keys, beside cells that can be walked to from the start."""
+    locked = grid.mask([layout.treasure, *layout.doors])
     at_first = grid.region(layout.field & ~locked, layout.agent)
     at_last = grid.region(layout.field & ~(1 << layout.treasure), layout.agent)
     field, places = layout.field, list[int]()
-    for walkable, count in ((at_first, decoys.keys), (at_last, decoys.keys + decoys.doors)):
+    for walkable, count in ((at_first, keys), (at_last, keys + doors)):
         for wall in rng.sample(layout.walls, len(layout.walls)):
             free = wall not in places and grid.NEIGHBORS[wall] & walkable
             if free and len(places) < count and needs_all(layout, field | 1 << wall):

@@ -22,7 +22,8 @@ class Counting(World):
     Termination: with the declaration, or when the backpack is full and still holds too few; 5 steps (needed are 2 to 4).
 
     Balanced: piles of 3 or, at level 3, 4 things, and a number of each thing has to be collected. Of each thing just one of
-    the three piles, or two of them, will do, so that piles taken without counting are all right in one game of 27 or 36.
+    its piles, or two of them, will do, and all numbers are different but at level 3. So piles that are taken without
+    counting, or without telling things apart, are all right in one game of 24 to 36.
     """
 
     name = "CO"
@@ -48,20 +49,21 @@ class Counting(World):
 
     def draw_several(self, rng: Random, kind: str) -> list[Item]:
         """Balanced: draw several things with a number each that a single choice of piles makes up; returns all piles."""
-        self.max_actions = LABELED_PILES + 1
-        several = 4 if self.level == 3 else 3
-        names = rng.sample(PILED[kind], several)
-        sizes: list[tuple[int, ...]] = [(1, 2, 3)] * several
-        numbers = [rng.choice((1, 2)) for _ in names]
-        if self.level == 2:
-            numbers[0] = rng.choice((4, 5))  # two of its piles
-        if self.level == 3:  # two of the things have two piles only, as there are ten labels
-            for place in (2, 3):
-                sizes[place] = tuple(sorted(rng.sample((1, 2, 3), 2)))
-                numbers[place] = rng.choice(sizes[place])
-        self.wanted = tuple(rng.sample(list(zip(names, numbers, strict=True)), several))
-        self.item, self.target = "", sum(numbers)
-        return [Item(f"pile/{name}/{size}") for name, of_name in zip(names, sizes, strict=True) for size in of_name]
+        self.max_actions = max(self.max_actions, LABELED_PILES + 1)
+        asked: list[tuple[tuple[int, ...], int]] = [((1, 2, 3), 1), ((1, 2, 3), 2)]
+        other = rng.choice((1, 2))
+        if self.level == 1:
+            asked.append(((other, other, 3), 3))
+        elif self.level == 2:
+            asked.append(((1, 2, 3), 3 + other))  # two of its piles
+        else:
+            sizes = rng.choice(((1, 2), (1, 3), (2, 3)))
+            asked += [((other, 3), 3), (sizes, rng.choice(sizes))]
+        names = rng.sample(PILED[kind], len(asked))
+        rng.shuffle(asked)
+        self.wanted = tuple((name, number) for name, (_, number) in zip(names, asked, strict=True))
+        self.item, self.target = "", sum(number for _, number in asked)
+        return [Item(f"pile/{name}/{size}") for name, (sizes, _) in zip(names, asked, strict=True) for size in sizes]
 
     @property
     def asked(self) -> str:

@@ -39,7 +39,7 @@ class MemoryMaze(Maze):
     memory = True
     max_actions = 12
     walls = (7, 3, 6)
-    decoys = (Decoys(2, 1, 4), Decoys(2, 1, 3), Decoys(1, 1, 3))
+    decoys = (Decoys(2, 1, 4), Decoys(2, 0, 3), Decoys(1, 0, 3))
     relabeled: tuple[tuple[int, Item], ...] = ()
     """What all things look like after the first picture (balanced)."""
 

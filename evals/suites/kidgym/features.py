@@ -9,11 +9,12 @@ searched for by leaving values out.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from envs.kidgym import Action, World, grid
-from envs.kidgym.catalog import ROMAN, SPRITES, words
+from envs.kidgym.catalog import LOCK_COLORS, ROMAN, SPRITES, words
 from envs.kidgym.frame import Frame
 from envs.kidgym.scene import Hint, Item
 from envs.kidgym.tasks.counting import Counting
@@ -175,6 +176,8 @@ def _place(world: World, action: Action) -> Values:
         "position: things that it opens": float(_within(world, opened) - _within(world, here)),
     }
     prizes = grid.mask(cell for cell, item in world.scene.items() if item.sprite in ("diamond", "chest"))
+    if prizes:
+        values |= _on_the_way(world, action, prizes)
     values["kind position: opens the way to a diamond or chest"] = bool(
         grid.spread(opened) & prizes & ~grid.spread(here) & ~(1 << action.cell)
     )
@@ -186,6 +189,30 @@ def _place(world: World, action: Action) -> Values:
         values["direction position: eighths of a turn from the given direction"] = str(turn)
         values[f"{COARSE}direction position: eighths of a turn from the given direction, either way"] = str(either_way)
     return values
+
+
+def _on_the_way(world: World, action: Action, prizes: int) -> Values:
+    """Whether a door is on every way to what is sought, and whether a key opens such a door."""
+    doors = [cell for cell, item in world.scene.items() if item.sprite.startswith("door/")]
+    solid = grid.mask(cell for cell, item in world.scene.items() if item.sprite in ("wall", "chest", "diamond"))
+    needed = Counter[str]()
+    for door in doors:
+        without = grid.region(grid.ALL & ~solid & ~(1 << door), world.agent)
+        if not grid.spread(without) & prizes:
+            needed[world.scene[door].sprite.removeprefix("door/")] += 1
+            if door == action.cell:
+                return {"kind position: no way but through it": True}
+    target = world.scene.get(action.cell)
+    if target is None or not target.sprite.startswith("key/"):
+        return {}
+    opened_by = {color: color for color in LOCK_COLORS}
+    told = world.hint is not None and world.hint.style == "pairs"
+    if world.hint is not None and told:
+        opened_by = {row[0].sprite.removeprefix("key/"): row[1].sprite.removeprefix("door/") for row in world.hint.rows}
+    color = target.sprite.removeprefix("key/")
+    held = sum(item.sprite == target.sprite for item in world.backpack)
+    senses = "kind color position order" if told else "kind color position"
+    return {f"{senses}: doors on the way that it opens, less keys held": float(needed[opened_by.get(color, "")] - held)}
 
 
 def _steps_to(free: int, agent: int, cell: int) -> float:
