@@ -14,6 +14,7 @@ from cluster.commands.view import listen
 from evals.notes.web import ViewerNotes
 from evals.viewer.index import EpisodeIndex
 from evals.viewer.server import Viewer, make_app
+from evals.viewer.study import StudyPage
 from tests.cluster.conftest import ROOT
 from tests.viewer_runs import calm_rows, hostile_rows, viewed, write_run
 
@@ -75,7 +76,7 @@ def viewer_address(tmp_path_factory):
     notes = ViewerNotes(index, "ada")
     viewer = Viewer(index, also=notes.refresh)
     viewer.refresh()
-    with serving(viewer, notes.routes()) as address:
+    with serving(viewer, [*notes.routes(), *StudyPage(index).routes()]) as address:
         yield address
 
 
