@@ -26,8 +26,9 @@ _TELLING_NOTHING = """
     no not none neither nor without never missing absent lacks? instead rather if would could might may maybe perhaps should
     must has\\sto have\\sto supposes? assumes? says? asks? question options? choices? choose answers? candidates? statements?
     rules? order edges? sides corners tips vertices or whether which unless except like expect(?:ed)? form(?:s|ing)? arranged
-    needs? needed between from becomes? turns? than same
+    needs? needed between from becomes? turns? than same completes? panels?\\s\\#?[1-9]
 """
+"""A panel with a number is one to choose from, as a rule."""
 _CORRECTING = re.compile(r"\b(?:wait|actually|again|at first|on closer|correction|mistake|hmm|sorry)\b")
 """A reply that corrects itself says more than it means."""
 

@@ -10,19 +10,20 @@ from evals.suites.kumo.prompts import CUT_OFF, UNREAD
 from evals.types import Chat, Message, message, stable_hash
 
 RULES = """\
-You are playing a game of evidence in the field: {field}. Exactly one of the candidates below is the right one, and at first \
-each of them is as likely as the others. In each round you choose one {test} and are told its outcome, or you end the game by \
+You are playing a game of evidence. Field: {field}. Exactly one of the candidates below is the right one, and at the start \
+they are all equally likely. In each round you choose one {test} and are told its outcome, or you end the game by \
 naming a candidate.
 
-No outcome proves anything alone. The guidebook says, for each {test}, in how many of {cases} cases it shows each of its \
-outcomes if a given candidate is the right one. The outcomes of this game were drawn by just these numbers, each {test} on its \
-own; what is known of the world may differ and does not count here.
+No single outcome proves anything. The guidebook says, for each {test}, how often each outcome appears, out of {cases} cases, \
+when a given candidate is the right one. The outcomes of this game were drawn with exactly these odds, independently for each \
+{test}; real-world knowledge may say otherwise and does not count here.
 
-Lose as few points as you can on average:
-- Each round with a {test} costs 1 point. Choosing the same one again shows the same outcome and costs another point.
-- A reply that cannot be read costs 1 point, too. A second one in a row ends the game as if a wrong candidate had been named.
-- Naming a wrong candidate costs {wrong} points, and so does naming none within {limit} rounds. Naming the right one costs \
-nothing.
+Try to lose as few points as possible on average:
+- Each round in which you choose one of the {tests} costs 1 point. Choosing the same one again shows \
+the same outcome and costs another point.
+- A reply that cannot be read also costs 1 point. A second one in a row ends the game as if a wrong candidate had been named.
+- Naming a wrong candidate costs {wrong} points, and so does failing to name one within {limit} rounds. Naming the right one \
+costs nothing.
 
 Candidates ({truths}):
 {truth_list}
@@ -35,8 +36,8 @@ Guidebook:
 {book}"""
 
 ASK = """\
-Choose one of the {tests}, or name a {truth}. Explain your reasoning. If you name a {truth}, also say how likely each \
-candidate is by now, in percent that add up to 100, in this form:
+Choose one of the {tests}, or name a {truth}. Explain your reasoning. If you name a {truth}, also say how likely you \
+now think each candidate is, in percentages that add up to 100, in this form:
 <CHANCES> name: 70, other name: 30 </CHANCES>
 Finish with the exact name from the lists, in this form:
 <ANSWER> name </ANSWER>"""

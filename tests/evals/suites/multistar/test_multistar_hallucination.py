@@ -15,6 +15,7 @@ from tests.evals.suites.multistar.multistar_fakes import played, row_of, tables_
     ("reply", "shapes"),
     [
         ("Two triangles at the top, a small black square below.\nC", ["triangle", "square"]),
+        ("The one left completes the matrix: it has a star. Panel 6 has two circles.", []),
         ("The left part contains a star. It is a star.", ["star"]),
         ("There are 3 hexagons; one circle.", ["hexagon", "circle"]),
         ("The circle is on the left.", []),
