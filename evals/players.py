@@ -5,9 +5,29 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from evals.types import LabelScores, PlayerError, Reply, Turn
+
+T = TypeVar("T")
+
+
+async def found_by(search: Callable[[], T]) -> T:
+    """What a suite's search finds. It may take seconds, and others are being played meanwhile.
+
+    Raises:
+        RuntimeError: the search raised StopIteration, which no future can hold: the episode would wait forever.
+    """
+
+    def found() -> T:
+        try:
+            return search()
+        except StopIteration as error:
+            raise RuntimeError("a search of the suite raised StopIteration") from error
+
+    return await asyncio.to_thread(found)
 
 
 class OraclePlayer:
@@ -21,7 +41,7 @@ class OraclePlayer:
         """
         if turn.oracle is None:
             raise PlayerError(f"the suite {turn.episode.suite!r} has no oracle for this turn")
-        text = await asyncio.to_thread(turn.oracle)  # a search may take seconds, and others are being played meanwhile
+        text = await found_by(turn.oracle)
         return Reply(text, label_scores=certain(turn.labels, text) if turn.labels else None)
 
 
@@ -58,7 +78,7 @@ class ShortcutPlayer:
         """
         if self.name not in turn.shortcuts:
             raise PlayerError(f"the suite {turn.episode.suite!r} has no shortcut {self.name!r} for this turn")
-        text = await asyncio.to_thread(turn.shortcuts[self.name])
+        text = await found_by(turn.shortcuts[self.name])
         return Reply(text, label_scores=certain(turn.labels, text) if turn.labels else None)
 
 

@@ -105,7 +105,7 @@ def sides_of(runs: Sequence[Run], players: Sequence[str] | None = None) -> list[
     there = {player for player, _, _ in found}
     for name in players or ():
         if name not in there:
-            raise UserError(f"--players: no run has a player {name}{did_you_mean(name, known)}")
+            raise UserError(f"no run has a player {name}{did_you_mean(name, known)}")
     if players and len(runs) == 1:
         found.sort(key=lambda side: players.index(side[0]))
     return [

@@ -28,11 +28,13 @@ from evals.imports.every_eval_ever import read_every_eval_ever
 from evals.imports.inspect_log import read_inspect
 from evals.imports.reading import Shape, is_unicode, read_as
 from evals.imports.rows import ledger_rows, planned_episode
+from evals.imports.scores import check_scores
 from evals.imports.transcripts import Transcript, plan_by_key, planned_for, replay
 from evals.ledger.parts import LedgerDamagedError
 from evals.ledger.sound_rows import checked_rows
 from evals.printable import printable
 from evals.suite import Suite, built_in_names, ledger_columns, plan_for
+from evals.summary.status import unchecked_scores
 from evals.types import Episode, stable_hash
 
 Reader = Callable[[Path], tuple[object, Iterator[Transcript]]]
@@ -188,7 +190,9 @@ def _import(path: Path, overrides: Sequence[str], player: str, found: _Imported)
             raise UserError(f"{path}: was written by raycade and says its own settings; leave out {' '.join(given)}")
         # what this machine's raycade is has nothing to do with these rows
         found.sessions.append({**facts.versions, **({"began": facts.began} if facts.began else {}), **session})
-        _import_own(path, facts, transcripts, str(session["id"]), found)
+        unchecked = _import_own(path, facts, transcripts, str(session["id"]), found)
+        if unchecked:
+            found.sessions[-1]["imported_unchecked"] = unchecked
         return
     if not overrides:
         raise UserError(
@@ -210,8 +214,8 @@ def _digest(path: Path) -> str:
 # --- files that raycade wrote ----------------------------------------------------------------------------------------
 
 
-def _import_own(path: Path, facts: _Carried, transcripts: Iterator[Transcript], session: str, found: _Imported) -> None:
-    """Row for row."""
+def _import_own(path: Path, facts: _Carried, transcripts: Iterator[Transcript], session: str, found: _Imported) -> int:
+    """Row for row; returns the number of episodes whose scores could not be checked against their replies."""
     section = stored_sections(path, {"suite": facts.suite}, ["suite"], [])["suite"]
     suite = make_suite(section)
     if suite.version != facts.suite_version:
@@ -224,14 +228,23 @@ def _import_own(path: Path, facts: _Carried, transcripts: Iterator[Transcript], 
     found.asked = found.asked or facts.model_dump(include={"history", "deterministic"}, exclude_none=True)
     unplayed = [planned_episode(each, f"{path}, unplayed episodes") for each in facts.unplayed]
     found.add_episodes(_of_suite(unplayed, suite, path), path)
-    read = 0
+    read = unchecked = 0
     for batch in _batches(transcripts):
         read += len(batch)
-        rows = [_carried_parts(each) for each in batch]
-        found.add_episodes(_of_suite([episode for episode, _ in rows], suite, path), path)
-        found.directory.commit_rows(ledger_rows(suite, rows, str(path), session))
+        parts = [_carried_parts(each) for each in batch]
+        episodes = _of_suite([episode for episode, _ in parts], suite, path)
+        found.add_episodes(episodes, path)
+        rows = ledger_rows(suite, parts, str(path), session)
+        # another version may score the same replies otherwise
+        unchecked += (
+            check_scores(suite, episodes, rows, str(path)) if suite.version == facts.suite_version else len(rows)
+        )
+        found.directory.commit_rows(rows)
     if facts.played not in (None, read):
         raise FileError(path, f"episodes that were written: {facts.played:,}, found: {read:,}; copy or export it again")
+    if unchecked:
+        warn(f"{path}: {unchecked_scores(unchecked)}")
+    return unchecked
 
 
 def _carried_parts(transcript: Transcript) -> tuple[Episode, object]:

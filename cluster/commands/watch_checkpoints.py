@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 
 from cluster.checkpoints.folder import Folder
@@ -20,6 +21,8 @@ def main(options: argparse.Namespace) -> int:
     """
     if options.games < 0:
         raise UserError(f"--games {options.games}: must be 0 or more")
+    if not 0 <= options.settled < math.inf:
+        raise UserError(f"--settled {options.settled:g}: must be 0 seconds or more")
     for override in options.overrides:
         if override.startswith(("run_dir=", "model.engine.model=", "model.name=", "shard=")):
             raise UserError(

@@ -7,7 +7,7 @@ import contextlib
 import re
 import socket
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import uvicorn
 
@@ -49,9 +49,7 @@ def _add(options: argparse.Namespace) -> None:
 
 
 def _serve(options: argparse.Namespace) -> None:
-    public = urlsplit(options.public)
-    if options.public and (public.scheme not in ("http", "https") or not public.hostname):
-        raise UserError(f"--public {options.public}: must be an address such as https://study.example.org")
+    public = _address(options.public)
     if not options.folder.is_dir():
         raise UserError(f"{options.folder}: there is no such folder; raycade people new makes one")
     with locked(options.folder):
@@ -77,6 +75,22 @@ def _serve(options: argparse.Namespace) -> None:
         )
         with contextlib.suppress(KeyboardInterrupt):  # the way to end it
             uvicorn.Server(config).run(sockets=[listener])
+
+
+def _address(text: str) -> SplitResult:
+    """The parts of ``--public``, which may be empty.
+
+    Raises:
+        UserError: it is no address.
+    """
+    wrong = UserError(f"--public {text}: must be an address such as https://study.example.org")
+    try:
+        found = urlsplit(text)
+    except ValueError as error:
+        raise wrong from error
+    if text and (found.scheme not in ("http", "https") or not found.hostname):
+        raise wrong
+    return found
 
 
 def _export(options: argparse.Namespace) -> None:

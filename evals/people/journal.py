@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -35,6 +36,11 @@ class Entry:
     """Seconds while it was not."""
     ignored: int = 0
     """Clicks that came too soon to be meant for this question."""
+
+    @property
+    def choice(self) -> str:
+        """What was chosen where one thing was asked; empty where nothing was."""
+        return self.choices[0] if self.choices else ""
 
 
 ENDED: Final = -1
@@ -131,4 +137,6 @@ def _entry(value: Any) -> Entry:
     if not isinstance(value["item"], str) or type(value["step"]) is not int or not all(type(c) is str for c in choices):
         raise ValueError("an answer names its item, its step and what was chosen")
     times = {name: float(value[name]) for name in ("visible", "hidden")}
+    if not all(0 <= time < math.inf for time in times.values()):
+        raise ValueError("an answer takes 0 seconds or more")
     return Entry(value["item"], value["step"], choices, **times, ignored=int(value["ignored"]))

@@ -86,8 +86,8 @@ async def replayed(games: Games, episode: Episode, steps: Mapping[int, Entry]) -
     turn = await session.begin()
     while turn is not None:
         entry, options = steps.get(turn.number), turn.options or turn.labels
-        if entry is not None and entry.choices[0] in options:
-            turn = await session.answer(chosen(turn, entry.choices[0], entry.visible))
+        if entry is not None and entry.choice in options:
+            turn = await session.answer(chosen(turn, entry.choice, entry.visible))
         elif options:
             turn = await session.fail(PlayerError("what was answered is not offered here: the suite has changed since"))
         else:

@@ -14,6 +14,7 @@ from evals.people.games import Games
 from evals.people.journal import ENDED, Entry, Journal
 from evals.people.rendering import rendered
 from evals.people.study import Check, Participant, Study
+from evals.players import found_by
 from evals.sessions.session import Session
 from evals.suite import words_for_people
 from evals.types import Part, PlayerError, Turn
@@ -177,7 +178,7 @@ class Seat:
         while turn is not None and turn.number in answered:
             questions.of(turn)
             entry = answered[turn.number]
-            turn = await session.answer(chosen(turn, entry.choices[0], entry.visible))
+            turn = await session.answer(chosen(turn, entry.choice, entry.visible))
         return await self._played(begun, turn)
 
     def _episode(self, item: Item) -> tuple[Any, Games]:
@@ -209,7 +210,7 @@ class Seat:
 
     async def _reviewed(self, item: Item, turn: Turn, question: Question) -> _Current:
         """A question with the answer that its suite gives, and what is asked about it."""
-        given = await asyncio.to_thread(turn.oracle) if turn.oracle else ""
+        given = await found_by(turn.oracle) if turn.oracle else ""
         captions = dict(zip(question.options, question.captions, strict=True))
         listed = "\n".join(question.captions)
         told = f"Choices:\n{listed}"

@@ -34,7 +34,7 @@ _BOUNDS: Final = Bounds(size=50_000_000, depth=8)
 
 
 class _Shape(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class Check(_Shape):

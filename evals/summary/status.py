@@ -45,10 +45,19 @@ def is_imported(sessions: Sequence[Mapping[str, Any]]) -> bool:
 def imported_lines(sessions: Sequence[Mapping[str, Any]]) -> list[str]:
     """One sentence for each format that rows were imported from (`raycade import`); the rows name their session."""
     files: dict[str, list[str]] = {}
+    unchecked = 0
     for session in sessions:
         if session.get("imported_format"):
             files.setdefault(str(session["imported_format"]), []).append(str(session.get("imported_file")))
-    return [
+            count = session.get("imported_unchecked")
+            unchecked += count if isinstance(count, int) else 0
+    lines = [
         f"Imported from {name}: {found[0]}" + (f" and {len(found) - 1} more files." if len(found) > 1 else ".")
         for name, found in files.items()
     ]
+    return [*lines, f"{unchecked_scores(unchecked).capitalize()}."] if unchecked else lines
+
+
+def unchecked_scores(episodes: int) -> str:
+    """What is said of imported episodes whose replies could not be scored here."""
+    return f"scores of {episodes:,} episodes are as their files say: their replies could not be scored here"

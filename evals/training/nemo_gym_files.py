@@ -56,6 +56,8 @@ def write_server(folder: Path, suite: str, settings: Mapping[str, Any], count: i
         FileExistsError: the folder exists.
         ValueError: a setting is wrong.
     """
+    if count < 1:
+        raise ValueError(f"{count} games: must be 1 or more")
     games = TrainingGames(suite, **settings)
     agent = f"{folder.name}_gymnasium_agent"
     rows = asyncio.run(_rows(games, count, agent))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
+from functools import partial
 from typing import Literal
 
 from evals.conversation import PlayedTurn, Record
+from evals.players import found_by
 from evals.types import Turn
 
 RewardKind = Literal["success", "regret", "shaped"]
@@ -71,7 +72,7 @@ class Rewards:
     async def _potential_of(self, turn: Turn) -> float:
         if turn.remaining is None:
             return 0.0
-        return potential(await asyncio.to_thread(turn.remaining, None), self._budget)
+        return potential(await found_by(partial(turn.remaining, None)), self._budget)
 
     async def _lost_by(self, played: PlayedTurn, *, ended: bool) -> float:
         remaining = played.turn.remaining
@@ -79,8 +80,8 @@ class Rewards:
             return 0.0
         if played.action is None:  # a reply that names no action takes a turn, unless it ends the game
             return 0.0 if ended else 1 / self._budget
-        best = await asyncio.to_thread(remaining, None)
-        chosen = await asyncio.to_thread(remaining, played.action)
+        best = await found_by(partial(remaining, None))
+        chosen = await found_by(partial(remaining, played.action))
         # A game that this action loses, or may lose, costs its success and nothing besides.
         return 0.0 if math.isinf(chosen) else max(0.0, chosen - best) / self._budget
 

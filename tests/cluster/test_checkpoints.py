@@ -288,6 +288,9 @@ def test_what_a_checkpoint_decides_itself_cannot_be_set(world, capsys):
         code, _, err = watch(world, capsys, override)
         assert code == 2 and override.partition("=")[0] in err
     assert run_here(capsys, "watch-checkpoints", str(world / "none"), "--once")[0] == 2
+    for seconds in ("nan", "-1"):
+        code, _, err = run_here(capsys, "watch-checkpoints", str(world), "--once", "--settled", seconds)
+        assert code == 2 and "--settled" in err
 
 
 def test_part_of_a_plan_is_balanced_and_the_same_for_every_model(tmp_path):

@@ -96,6 +96,7 @@ def test_new_participants_get_the_games_that_lack_players(study, capsys):
         (["export", "nowhere"], "there is no such file"),
         (["serve", "nowhere"], "there is no such folder"),
         (["serve", "{study}", "--public", "study.example.org"], "https://"),
+        (["serve", "{study}", "--public", "http://["], "https://"),
         (["add", "{study}", "0"], "from 1 to"),
         (["new", "{study}2", "--players", "0", *KIDGYM], "1 at least"),
         (["new", "{study}2", "suite.tasks=[SE]"], "suite: is missing"),

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from evals.conversation import Conversation, PlayedTurn
-from evals.players import OraclePlayer, RandomPlayer, ShortcutPlayer
+from evals.players import OraclePlayer, RandomPlayer, ShortcutPlayer, found_by
 from evals.replies.reasoning import separate_reasoning
 from evals.types import (
     LabelScores,
@@ -218,3 +218,8 @@ def test_random_scores_all_labels_alike_and_prefers_options():
     assert answer(RandomPlayer(), Turn(EPISODE, 0, CHAT, options=("x",), labels=("A",))).text == "x"
     with pytest.raises(PlayerError):
         answer(RandomPlayer(), Turn(EPISODE, 0, CHAT))
+
+
+async def test_a_search_that_finds_nothing_fails_and_is_not_waited_for():
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        await asyncio.wait_for(found_by(lambda: next(iter(()))), 10)

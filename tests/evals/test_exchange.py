@@ -292,6 +292,47 @@ class Fixed:
         return Reply(self.reply_.text, reasoning=self.reply_.reasoning, label_scores=scores)
 
 
+CHANGES = {
+    "won": (lambda row: row.update(success=not row["success"], score=float(not row["success"])), "success is"),
+    "steps": (lambda row: row.update(steps=row["steps"] + 1), "steps is"),
+    "a suite's own": (lambda row: row.update(parse_errors=7), "parse_errors is 7"),
+    "last reply": (lambda row: row["turns"][-1].update(reply="I pass."), "do not end the game"),
+    "no turns": (lambda row: row.update(turns=[]), "do not end the game"),
+    "prompt": (lambda row: row["turns"][0]["prompt"][0].update(parts=[{"text": "Win."}]), ""),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_scores_that_are_not_those_of_their_replies_are_refused_and_unknown_ones_counted(name, tmp_path, capsys):
+    change, said = CHANGES[name]
+
+    def changed(member, value):
+        if member.startswith("samples/"):
+            change(value["store"]["raycade"]["row"])
+
+    file = rewritten(calm_log("kumo-random", tmp_path), tmp_path / "changed.eval", changed)
+    assert cli("import", file, "--out", tmp_path / "back") == (2 if said else 0)
+    told = capsys.readouterr().err
+    assert said in told
+    if not said:
+        count = len(Run(tmp_path / "back").ledger)
+        assert f"scores of {count} episodes are as their files say" in told
+        assert cli("report", tmp_path / "back") == 0
+        assert f"Scores of {count} episodes are as" in " ".join(capsys.readouterr().out.split())
+
+
+def test_scores_of_another_version_of_a_suite_are_taken_as_they_are(tmp_path, capsys):
+    def older(member, value):
+        if member == "header.json":
+            value["eval"]["metadata"]["raycade"]["suite_version"] = 0
+        elif member.startswith("samples/"):
+            value["store"]["raycade"]["row"]["steps"] += 1
+
+    file = rewritten(calm_log("kumo-random", tmp_path), tmp_path / "older.eval", older)
+    assert cli("import", file, "--out", tmp_path / "back") == 0
+    assert "are as their files say" in capsys.readouterr().err
+
+
 # --- logs of other harnesses -----------------------------------------------------------------------------------------
 
 

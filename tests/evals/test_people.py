@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import math
 
@@ -101,13 +102,32 @@ def test_the_first_answer_to_a_question_stands(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line", ["[]", "{}", '{"item": 1}', "x", json.dumps({"item": "a", "step": True, "choices": []})]
+    "line",
+    ["[]", "{}", '{"item": 1}', "x", json.dumps({"item": "a", "step": True, "choices": []})]
+    + [json.dumps({**dataclasses.asdict(Entry("a", 0, ("x",))), "visible": time}) for time in (-1, "nan", "inf")],
 )
 def test_a_damaged_line_is_named(tmp_path, line):
     path = tmp_path / "person.jsonl"
     path.write_text(f"{line}\n")
     with pytest.raises(FileError, match="line 1"):
         Journal.read(path)
+
+
+async def test_an_answer_that_chose_nothing_is_a_failed_game(tmp_path):
+    study = study_in(tmp_path)
+    journal, game = Journal(study.answers_of(study.participants[0])), study.participants[0].games[0]
+    for entry in (Entry(game, 0), Entry(game, ENDED)):
+        journal.add(entry)
+    [record] = (await taken_by(study, study.participants[0], GAMES, None)).records
+    assert "not offered" in record.error
+
+
+def test_pay_is_a_number(tmp_path):
+    (tmp_path / "study.yaml").write_text(
+        "{settings: [suite=toy], players_per_game: 1, games_per_participant: 1, pay: {base: .nan}}"
+    )
+    with pytest.raises(FileError, match=r"pay\.base"):
+        read_study(tmp_path)
 
 
 # --- a participant ---------------------------------------------------------------------------------------------------

@@ -405,6 +405,12 @@ def test_rows_for_nemo_gym_are_training_games_with_their_first_prompts(tmp_path,
     assert config["hunt"]["resources_servers"]["hunt"]["settings"] == {"highest": 50, "episodes": 4}
 
 
+@pytest.mark.parametrize("count", [0, -5])
+def test_a_server_has_a_game_at_least(tmp_path, count):
+    with pytest.raises(ValueError, match="1 or more"):
+        write_server(tmp_path / "hunt", "kumo", {}, count)
+
+
 def test_pictures_of_a_first_prompt_are_as_the_responses_api_has_them(tmp_path):
     write_server(tmp_path / "stars", "multistar", {**DIRECT["MultiStar"], "reply": "text"}, 1)
     (row,) = [json.loads(line) for line in (tmp_path / "stars" / "data" / "train.jsonl").read_text().splitlines()]

@@ -110,4 +110,5 @@ class BayesSearch:
         """What perfect play does next: a test or a truth; of equals a truth first, then in the task's order."""
         values = self.values(taken)
         limit = min(values.values()) + TIE
-        return next(name for name in (*self.task.truths, *self.task.test_names) if values.get(name, math.inf) < limit)
+        # not below it: where costs are huge, the limit is the least cost itself
+        return next(name for name in (*self.task.truths, *self.task.test_names) if values.get(name, math.inf) <= limit)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any, ClassVar
 
-from annotated_types import Gt
+from annotated_types import Interval
 
 from envs.kumo import BUDGET, available_domains
 from envs.kumo.likely import LikelyTask, stream_likely
@@ -61,7 +61,7 @@ class KumoLikelySuite(Suite):
     tasks_per_domain: Count = 50
     repeats: Count = 5
     seed: Index = 0
-    wrong: Annotated[float, Gt(0)] = 20.0
+    wrong: Annotated[float, Interval(gt=0, le=1_000_000)] = 20.0
     max_steps: Count = BUDGET
 
     def __post_init__(self) -> None:

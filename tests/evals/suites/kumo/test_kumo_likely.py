@@ -73,6 +73,11 @@ def test_the_search_costs_what_the_best_of_all_policies_costs(task, wrong):
     assert BayesSearch(task, wrong).expected_cost == pytest.approx(float(best))
 
 
+def test_play_is_perfect_however_much_a_wrong_answer_costs():
+    task = next(stream_likely(domain_of("medical"), 4, 6))
+    assert BayesSearch(task, 1e300).best(()) in task.test_names
+
+
 @pytest.mark.parametrize(("domain", "truths", "tests"), [("medical", 4, 6), ("music", 3, 4), ("chemical", 3, 5)])
 def test_all_tests_tell_the_right_truth_of_every_book_well_enough(domain, truths, tests):
     made = list(itertools.islice(stream_likely(domain_of(domain), truths, tests), 5))
