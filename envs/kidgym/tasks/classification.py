@@ -50,7 +50,8 @@ class Classification(World):
     def goal(self) -> str:
         """Which item goes where."""
         *parts, last = (f"every {words(item)} in the {words(basket)} basket" for item, basket in self.belongs)
-        return f"Put {', '.join(parts)} and {last}."
+        not_all = " Not every kind needs to be on the board." if self.balanced else ""
+        return f"Put {', '.join(parts)} and {last}.{not_all}"
 
     def choices(self) -> list[Action]:
         """Everything outside a basket can be picked up, everything in the backpack put in either basket."""

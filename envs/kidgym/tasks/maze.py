@@ -12,7 +12,7 @@ from envs.kidgym.layout import Layout, lay_out
 from envs.kidgym.scene import Item
 from envs.kidgym.world import Action, World, label, slots
 
-NOT_ALL: Final = " A key is used up by the door that it unlocks. Not all keys and doors are needed."
+NOT_ALL: Final = " Each key unlocks one door and is then gone. Not all keys and doors are needed."
 MOST_ACTIONS: Final = 20
 """Options of a balanced maze."""
 

@@ -45,8 +45,8 @@ class MemoryFilling(Filling):
         if self.balanced and self.watching:
             return (
                 "Remember the picture in the hint block on the left, which is made of four pieces: it will not be shown again, "
-                f"and you will have to place its pieces in the frame at {self.numerals}. "
-                "When you have understood this, choose the action 'continue'."
+                f"and you will have to place the right pieces in the frame at {self.numerals}. "
+                "When you have memorized it, choose the action 'continue'."
             )
         if self.balanced:
             return (

@@ -16,7 +16,7 @@ from envs.kidgym.world import label
 DECOYS = 2
 
 
-RELABELED = "All things will then have other labels. "
+RELABELED = "All labels will then change; the things themselves stay where they are. "
 
 
 class MemoryMaze(Maze):

@@ -59,7 +59,7 @@ def test_scores_of_both_variants_stand_side_by_side_and_are_not_mixed():
 
 SAID = {"CL": "every .*, every ", "SO": " than the ", "FI": "made of four", "PU": "of four pieces", "CO": "of a thing"}
 SAID |= {"MFI": "made of four", "MDE": "The table pairs (.* with .*){4}. I remember"}
-SAID |= dict.fromkeys(("MA", "DMA", "MMA"), "A key is used up")
+SAID |= dict.fromkeys(("MA", "DMA", "MMA"), "Each key unlocks one door")
 
 
 @pytest.mark.parametrize("task", BALANCED_CHANCE)
