@@ -58,7 +58,8 @@ def curves_of(run: RunData, difficulty: Difficulty, known: Known) -> list[Curve]
         cell = games[row["player"], row["mode"]].setdefault((row["task"], row["level"]), [])
         cell.append((bool(row["success"]), row["index"]))
     places = dict.fromkeys(zip(run.plan["task"].to_pylist(), run.plan["level"].to_pylist(), strict=True))
-    models = [key for key in games if key[0] not in BUILT_IN.values()]
+    planned = dict.fromkeys(zip(run.plan["player"].to_pylist(), run.plan["mode"].to_pylist(), strict=True))
+    models = [key for key in planned if key in games and key[0] not in BUILT_IN.values()]
     found = list[Curve]()
     for tasks, levels in _groups(places, difficulty) if models else ():
         found += [Curve(*key, tasks, levels, _success(games[key], tasks, levels)) for key in models]

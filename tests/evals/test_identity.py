@@ -48,6 +48,7 @@ VALUES: dict[str, list[Any]] = {
     "styles": ["structured", ("vanilla", "document")],
     "convention": ["decoded", "natural_logs"],
     "scale": [2],
+    "numeric": [None, 0.5],
     "changing": [None, 1, 3],
     "values": [None, 4],
     "history": ["all", "none", 1],
