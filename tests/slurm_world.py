@@ -140,7 +140,12 @@ class SlurmWorld:
     def mend(self, node: str) -> None:
         """The node comes back."""
         self.daemons[node] = self.start_daemon(node, "slurmd", "-D", "-N", node)
-        self.run("scontrol", "update", f"nodename={node}", "state=resume")
+        try:
+            self.run("scontrol", "update", f"nodename={node}", "state=resume")
+        except AssertionError:  # it has registered meanwhile and is in service again
+            state = self.run("sinfo", "--noheader", f"--nodes={node}", "--format=%T")
+            if "down" in state:
+                raise
 
     def start_daemon(self, name: str, *command: str) -> subprocess.Popen:
         """Start one of Slurm's daemons."""
