@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -56,6 +57,7 @@ JobCompType=jobcomp/none
 MailProg=/bin/true
 KillWait=20
 MinJobAge=600
+FirstJobId={first_job}
 SlurmdTimeout=8
 ReturnToService=2
 InactiveLimit=0
@@ -163,7 +165,9 @@ def slurm(folder: Path, nodes: int = 2, cpus: int = 4, parameters: str = "") -> 
     host = socket.gethostname().split(".")[0]
     ports = free_ports(nodes + 1)
     parameters = f",{parameters}" if parameters else ""
-    lines = [CONFIGURATION.format(host=host, port=ports[0], folder=folder, parameters=parameters,
+    # Jobs are named in /tmp by their numbers: no two clusters on this machine, at any time, may count from the same one.
+    first_job = random.SystemRandom().randrange(1_000, 10_000_000)
+    lines = [CONFIGURATION.format(host=host, port=ports[0], folder=folder, parameters=parameters, first_job=first_job,
                                   tracking="cgroup" if has_cgroups() else "linuxproc")]  # fmt: skip
     (folder / "cgroup.conf").write_text(CGROUPS)
     names = [f"n{number + 1}" for number in range(nodes)]
