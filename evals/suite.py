@@ -30,7 +30,7 @@ from evals.ledger.parts import LedgerChangedError, LedgerDamagedError
 from evals.ledger.run_data import RunData
 from evals.players import BUILT_IN_PLAYERS, ShortcutPlayer
 from evals.summary.cells import success_figure, success_table
-from evals.summary.difficulty import Curve, curves_of, difficulty_figure, difficulty_table
+from evals.summary.difficulty import Curve, DifficultyRules, curves_of, difficulty_figure, difficulty_table
 from evals.summary.paired import Measure, column_measure
 from evals.tables import Section, Table
 from evals.types import Chat, Episode, ErrorKind, Outcome, Player, PlayerError, Reply, Turn, stable_hash
@@ -172,6 +172,10 @@ class Suite(abc.ABC):
     def difficulty_of(self, task: str, level: str) -> float | None:
         """How hard a level is beside others of its task; None where levels are not harder or easier. Its number by default."""
         return float(level) if level.isdecimal() else None
+
+    def variant_of(self, task: str) -> str:
+        """How a task's games are drawn, where a suite draws in several ways; success is not averaged over different ones."""
+        return ""
 
     def known_success(self, task: str, level: str) -> Mapping[str, float]:
         """What ``chance`` and ``perfect play`` win in a task and level, as far as it is known."""
@@ -358,7 +362,7 @@ def suite_results(suite: Suite, run: RunData, section: Section) -> list[Table]:
                 found += [
                     dataclasses.replace(table, section=section) for table in part.results(run.of(part.name), section)
                 ]
-                curves = _curves(part, run) if section == "scores" else []
+                curves = difficulty_curves(part, run) if section == "scores" else []
                 found += [difficulty_table(part.name, part.title or part.name, curves)] if curves else []
     return found
 
@@ -374,14 +378,14 @@ def suite_figures(suite: Suite, run: RunData) -> list[Figure]:
         for part in suite.parts:
             with _named(part, "draw its figures"):
                 found += part.figures(run.of(part.name))
-                curves = _curves(part, run)
+                curves = difficulty_curves(part, run)
                 found += [difficulty_figure(part.name, part.title or part.name, curves)] if curves else []
     return found
 
 
-def _curves(part: Suite, run: RunData) -> list[Curve]:
+def difficulty_curves(part: Suite, run: RunData) -> list[Curve]:
     """Success over difficulty, where the part was played at several levels that get harder."""
-    return curves_of(run.of(part.name), part.difficulty_of, part.known_success)
+    return curves_of(run.of(part.name), DifficultyRules(part.difficulty_of, part.variant_of, part.known_success))
 
 
 @contextlib.contextmanager

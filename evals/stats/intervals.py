@@ -179,8 +179,28 @@ def proportion_estimate(
     method = _METHOD.get()
     if method is not None:
         return method([float(bool(success)) for success in successes], clusters, UNIT, confidence)
-    share = sum(map(bool, successes)) / n
-    return wilson_estimate(share, n, _design_effect(successes, clusters), confidence)
+    hits = [float(bool(success)) for success in successes]
+    kinds = Counter(zip(cluster_sums(hits, clusters), cluster_sums([1.0] * n, clusters), strict=True))
+    return wilson_estimate(sum(hits) / n, n, _design_effect(kinds), confidence)
+
+
+def proportion_of_counts(hits: Sequence[int], sizes: Sequence[int]) -> Estimate:
+    """The same as ``proportion_estimate``, from the successes and the observations of each cluster.
+
+    >>> proportion_of_counts([2, 0], [2, 1]) == proportion_estimate([True, True, False], ["a", "a", "b"])
+    True
+    """
+    if _METHOD.get() is not None:  # it takes observations
+        successes = [number < won for won, size in zip(hits, sizes, strict=True) for number in range(size)]
+        clusters = [cluster for cluster, size in enumerate(sizes) for _ in range(size)]
+        return proportion_estimate(successes, clusters)
+    n = sum(sizes)
+    if not n:
+        return NO_ESTIMATE
+    kinds = Counter(
+        {(float(won), float(size)): many for (won, size), many in Counter(zip(hits, sizes, strict=True)).items()}
+    )
+    return wilson_estimate(sum(hits) / n, n, _design_effect(kinds))
 
 
 def wilson_estimate(share: float, n: int, design_effect: float = 1.0, confidence: float = 0.95) -> Estimate:
@@ -235,20 +255,18 @@ def intraclass_correlation(values: Sequence[float], clusters: Sequence[Hashable]
     return min(1.0, max(0.0, (between - within) / spread)) if spread else None
 
 
-def _design_effect(successes: Sequence[bool], clusters: Sequence[Hashable] | None) -> float:
-    if clusters is None:
-        kinds = Counter({(float(success), 1.0): count for success, count in Counter(map(bool, successes)).items()})
-    else:
-        hits = cluster_sums([float(bool(success)) for success in successes], clusters)
-        kinds = Counter(zip(hits, cluster_sums([1.0] * len(successes), clusters), strict=True))
-    mean_size = len(successes) / kinds.total()
-    total = len(successes) + 2 * mean_size
-    share = (sum(map(bool, successes)) + mean_size) / total
+def _design_effect(kinds: Counter[tuple[float, float]]) -> float:
+    """Of clusters, counted by their successes and size."""
+    kinds = Counter(kinds)
+    n = math.fsum(size * many for (_, size), many in kinds.items())
+    hits = math.fsum(won * many for (won, _), many in kinds.items())
+    mean_size = n / kinds.total()
+    total = n + 2 * mean_size
+    share = (hits + mean_size) / total
     # One cluster that succeeds whole and one that fails whole.
     kinds.update([(mean_size, mean_size), (0.0, mean_size)])
-    squares = {kind: (kind[0] - kind[1] * share) ** 2 for kind in kinds}
-    clustered = math.fsum(squares[kind] for kind in kinds.elements())
-    return max(1.0, clustered / (total * share * (1 - share)))
+    squares = math.fsum((won - size * share) ** 2 * many for (won, size), many in kinds.items())
+    return max(1.0, squares / (total * share * (1 - share)))
 
 
 def cluster_sums(values: Sequence[float], clusters: Sequence[Hashable] | None) -> list[float]:

@@ -7,13 +7,19 @@ play win there (``Suite.known_success``). Without that, the built-in players tha
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from evals.figures import CLUSTERED, Figure, Series, Value
-from evals.ledger.run_data import RunData
-from evals.stats.intervals import Estimate, proportion_estimate
+from evals.ledger.run_data import RunData, count_rows, rows_by
+from evals.stats.intervals import Estimate, proportion_of_counts
 from evals.tables import Cell, Table
 
 CHANCE: Final = "chance"
@@ -23,94 +29,154 @@ BUILT_IN: Final = {CHANCE: "random", PERFECT: "oracle"}
 MOST_TASKS: Final = 12
 """Tasks that have a panel each; of more, only the mean is drawn."""
 ALL_TASKS: Final = "all tasks"
+_GAME: Final = ("player", "mode", "task", "level", "index")
 
-Difficulty = Callable[[str, str], float | None]
-"""How hard a level of a task is; None for a level that is neither harder nor easier than others."""
-Known = Callable[[str, str], Mapping[str, float]]
-"""Success of ``CHANCE`` and ``PERFECT`` in a task and level, where it is known."""
-Games = dict[tuple[str, str], list[tuple[bool, int]]]
-"""By task and level, whether each game was won, and its number."""
+
+@dataclass(frozen=True)
+class DifficultyRules:
+    """What a suite knows of its levels; see the methods of ``evals.suite.Suite``."""
+
+    difficulty: Callable[[str, str], float | None]
+    """How hard a level of a task is; None for a level that is neither harder nor easier than others."""
+    variant: Callable[[str], str]
+    """How a task's games are drawn, where there are several ways; tasks of different variants are not averaged."""
+    known: Callable[[str, str], Mapping[str, float]]
+    """Success of ``CHANCE`` and ``PERFECT`` in a task and level, where it is known."""
 
 
 @dataclass(frozen=True)
 class Curve:
     """Success of a player over the levels of some tasks, the easiest first; the mean over the tasks' games."""
 
+    title: str
+    """Of its panel: the task, or what several have in common."""
     player: str
     mode: str
-    tasks: tuple[str, ...]
     levels: tuple[str, ...]
     success: tuple[Value, ...]
 
-    @property
-    def title(self) -> str:
-        """Of its panel."""
-        return self.tasks[0] if len(self.tasks) == 1 else ALL_TASKS
+
+@dataclass(frozen=True)
+class _Group:
+    """Tasks that share a curve, and their levels from the easiest."""
+
+    title: str
+    tasks: tuple[str, ...]
+    levels: tuple[str, ...]
 
 
-def curves_of(run: RunData, difficulty: Difficulty, known: Known) -> list[Curve]:
+@dataclass(frozen=True)
+class _Games:
+    """Won games and all games of each index of a task and level."""
+
+    won: npt.NDArray[np.int64]
+    played: npt.NDArray[np.int64]
+
+
+_Played = Mapping[tuple[str, str, str, str], _Games]
+"""By player, mode, task and level."""
+
+
+def curves_of(run: RunData, rules: DifficultyRules) -> list[Curve]:
     """The curves of all players: over all tasks that have the same levels, then task by task.
 
-    A failed episode counts as no success. Tasks with fewer than two levels of known difficulty have no curve.
+    A failed episode counts as no success. Tasks with fewer than two levels of known difficulty have no curve. The ledger is
+    read only where there is a curve to draw.
     """
-    games: defaultdict[tuple[str, str], Games] = defaultdict(dict)
-    for row in run.episodes(["player", "task", "level", "mode", "success", "index"]).to_pylist():
-        cell = games[row["player"], row["mode"]].setdefault((row["task"], row["level"]), [])
-        cell.append((bool(row["success"]), row["index"]))
-    places = dict.fromkeys(zip(run.plan["task"].to_pylist(), run.plan["level"].to_pylist(), strict=True))
-    planned = dict.fromkeys(zip(run.plan["player"].to_pylist(), run.plan["mode"].to_pylist(), strict=True))
-    models = [key for key in planned if key in games and key[0] not in BUILT_IN.values()]
+    planned = count_rows(run.plan, ("player", "mode"))
+    models = [(player, mode) for player, mode in planned if player not in BUILT_IN.values()]
+    groups = _groups(count_rows(run.plan, ("task", "level")), rules)
+    if not models or not groups:
+        return []
+    played = _played(run)
     found = list[Curve]()
-    for tasks, levels in _groups(places, difficulty) if models else ():
-        found += [Curve(*key, tasks, levels, _success(games[key], tasks, levels)) for key in models]
-        found += [_reference(name, games, known, tasks, levels) for name in BUILT_IN]
+    for group in groups:
+        for player, mode in models:
+            found.append(Curve(group.title, player, mode, group.levels, _success(played, [(player, mode)], group)))
+        for name in BUILT_IN:
+            found.append(Curve(group.title, name, "", group.levels, _reference(name, played, rules, group)))
     return [curve for curve in found if any(value is not None for value in curve.success)]
 
 
-def _groups(
-    places: Mapping[tuple[str, str], None], difficulty: Difficulty
-) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Tasks with the same levels, and these levels from the easiest; groups of several tasks, then each task alone."""
+def _groups(places: Mapping[tuple[str, str], int], rules: DifficultyRules) -> list[_Group]:
+    """Tasks of the same variant and levels; groups of several tasks come first, then each task alone."""
     hardness: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for task, level in places:
-        hard = difficulty(task, level)
+        hard = rules.difficulty(task, level)
         if hard is not None:
             hardness[task][level] = hard
-    levels_of = {task: tuple(sorted(levels, key=levels.__getitem__)) for task, levels in hardness.items()}
-    levels_of = {task: levels for task, levels in levels_of.items() if len(levels) > 1}
-    alike: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
-    for task, levels in levels_of.items():
-        alike[levels].append(task)
-    together = [(tuple(tasks), levels) for levels, tasks in alike.items() if len(tasks) > 1]
-    alone = [((task,), levels) for task, levels in levels_of.items()]
+    alone = [
+        _Group(task, (task,), tuple(sorted(levels, key=levels.__getitem__)))
+        for task, levels in hardness.items()
+        if len(levels) > 1
+    ]
+    alike: defaultdict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+    for group in alone:
+        alike[rules.variant(group.title), group.levels].append(group.title)
+    several = {key: tasks for key, tasks in alike.items() if len(tasks) > 1}
+    together = [
+        _Group(_title(variant, levels, list(several)), tuple(tasks), levels)
+        for (variant, levels), tasks in several.items()
+    ]
     return together + (alone if len(alone) <= MOST_TASKS else [])
 
 
-def _success(games: Games, tasks: Sequence[str], levels: Sequence[str]) -> tuple[Value, ...]:
-    """The share of won games at each level, clustered by game; None where none was played."""
-    shares = list[Value]()
-    for level in levels:
-        played = [(won, (task, index)) for task in tasks for won, index in games.get((task, level), ())]
-        shares.append(proportion_estimate([won for won, _ in played], [game for _, game in played]) if played else None)
+def _title(variant: str, levels: Sequence[str], groups: Sequence[tuple[str, Sequence[str]]]) -> str:
+    """``all tasks``, and what tells this group of several tasks from the others, if there are any."""
+    words = [ALL_TASKS]
+    if len({other for other, _ in groups}) > 1:
+        words.append(variant)
+    if len({tuple(other) for _, other in groups}) > 1:
+        words.append(f"levels {levels[0]} to {levels[-1]}")
+    return ", ".join(words)
+
+
+def _played(run: RunData) -> _Played:
+    """Counted by Arrow a few thousand rows at a time: a million episodes never become Python objects."""
+
+    def counted(table: pa.Table, wins: str, games: str) -> pa.Table:
+        sums = table.group_by(list(_GAME)).aggregate([(wins, "sum"), (games, "sum")])
+        return sums.rename_columns([*_GAME, "won", "played"])
+
+    def batches() -> Iterator[pa.Table]:
+        for rows in run.batches([*_GAME, "success"]):
+            won = pc.cast(pc.fill_null(rows["success"], False), pa.int64())
+            one = pa.array(np.ones(len(rows), np.int64))
+            yield counted(rows.select(list(_GAME)).append_column("won", won).append_column("one", one), "won", "one")
+
+    games = counted(pa.concat_tables(batches(), promote_options="default"), "won", "played")
+    won, played = games["won"].to_numpy(), games["played"].to_numpy()
+    cells = rows_by(games, _GAME[:-1])
+    return {cell: _Games(won[rows], played[rows]) for cell, rows in cells.items()}
+
+
+def _success(played: _Played, players: Sequence[tuple[str, str]], group: _Group) -> tuple[Estimate | None, ...]:
+    """The share of won games at each level, clustered by game; None where none was played.
+
+    Args:
+        played: The games.
+        players: Players with their modes, whose games are taken together.
+        group: The tasks and levels.
+    """
+    shares = list[Estimate | None]()
+    for level in group.levels:
+        cells = [(player, mode, task, level) for player, mode in players for task in group.tasks]
+        games = [played[cell] for cell in cells if cell in played]
+        won = np.concatenate([each.won for each in games]).tolist() if games else []
+        sizes = np.concatenate([each.played for each in games]).tolist() if games else []
+        shares.append(proportion_of_counts(won, sizes) if sizes else None)
     return tuple(shares)
 
 
-def _reference(
-    name: str, games: Mapping[tuple[str, str], Games], known: Known, tasks: tuple[str, ...], levels: tuple[str, ...]
-) -> Curve:
-    """Chance or perfect play: as the suite knows it for all tasks, else as the built-in player fared."""
-    shares = list[Value]()
-    for level in levels:
-        values = [known(task, level).get(name) for task in tasks]
-        numbers = [value for value in values if value is not None]
-        shares.append(sum(numbers) / len(numbers) if len(numbers) == len(values) else None)
-    if None in shares:
-        merged: Games = defaultdict(list)
-        for (player, _), of_player in games.items():
-            for place, played in of_player.items() if player == BUILT_IN[name] else ():
-                merged[place] = [*merged[place], *played]
-        shares = [value.mean if isinstance(value, Estimate) else value for value in _success(merged, tasks, levels)]
-    return Curve(name, "", tasks, levels, tuple(shares))
+def _reference(name: str, played: _Played, rules: DifficultyRules, group: _Group) -> tuple[Value, ...]:
+    """Chance or perfect play: as the suite knows it for all levels of all tasks, else as the built-in player fared."""
+    known = [[rules.known(task, level).get(name) for task in group.tasks] for level in group.levels]
+    means = [fmean(value for value in of_level if value is not None) for of_level in known if None not in of_level]
+    if len(means) == len(group.levels):
+        return tuple(means)
+    players = dict.fromkeys((player, mode) for player, mode, _, _ in played if player == BUILT_IN[name])
+    own = _success(played, list(players), group)
+    return tuple(None if value is None else value.mean for value in own)
 
 
 def difficulty_figure(suite: str, title: str, curves: Sequence[Curve]) -> Figure:

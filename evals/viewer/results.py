@@ -10,8 +10,10 @@ from typing import Any, Final
 
 from evals.results.entries import Outline, Reader, RunPart, outline_of
 from evals.results.overview import Overview
+from evals.viewer.difficulty import shown_curves
 from evals.viewer.index import EpisodeIndex
 from evals.viewer.runs import ViewedRun
+from evals.viewer.schema import DifficultyCurve
 
 PAUSE: Final = 10
 """Times as long as reading took is waited before a growing run is read again."""
@@ -25,6 +27,7 @@ class _Read:
     part: RunPart
     outline: Outline
     titles: Mapping[str, str]
+    curves: list[DifficultyCurve]
     again: float
     """When it may be read again, as ``time.monotonic`` counts."""
 
@@ -59,6 +62,11 @@ class Results:
         """
         found = self._current().results(baseline)
         return {**found, "trouble": [f"{run}: {reason}" for run, reason in self._trouble.items()]}
+
+    def difficulty(self) -> list[DifficultyCurve]:
+        """The curves of all runs that can be read."""
+        self._current()
+        return [curve for run in self._index.runs if run.name in self._known for curve in self._known[run.name].curves]
 
     def compare(self, first: str, second: str) -> dict[str, Any]:
         """As ``schema.Comparison``.
@@ -97,5 +105,6 @@ class Results:
         self._trouble.pop(run.name, None)
         outline = outline_of(run.name, data.plan, self._shown(data.settings), suite)
         titles = {each.name: each.title or each.name for each in suite.parts}
+        curves = shown_curves(run.name, data, suite)
         end = time.monotonic()
-        self._known[run.name] = _Read(parts, part, outline, titles, end + PAUSE * (end - start))
+        self._known[run.name] = _Read(parts, part, outline, titles, curves, end + PAUSE * (end - start))

@@ -26,7 +26,6 @@ from starlette.staticfiles import StaticFiles
 
 from evals.ledger.parts import LedgerChangedError
 from evals.viewer.cache import kept
-from evals.viewer.difficulty import Difficulties
 from evals.viewer.episode import Episodes, for_the_page, whole
 from evals.viewer.filters import CELL, Filter, filter_of
 from evals.viewer.index import EpisodeIndex
@@ -78,7 +77,6 @@ class Viewer:
         self.searches = TextSearches(index)
         self.episodes = Episodes(index)
         self.results = Results(index)
-        self.difficulties = Difficulties(index)
         self.live = LiveRuns(index)
         self.loaded = False
         self.trouble = ""
@@ -197,7 +195,7 @@ class Viewer:
 
     def difficulty(self, request: Request) -> Response:
         """Success over difficulty, of all runs."""
-        return JSONResponse({"curves": self.difficulties.curves()})
+        return JSONResponse({"curves": self.results.difficulty()})
 
     def compare(self, request: Request) -> Response:
         """Two rows of the results on identical games."""

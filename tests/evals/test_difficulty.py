@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from evals.suite import Suite, suite_figures, suite_results
+from evals.suite import Suite, difficulty_curves, suite_figures, suite_results
 from evals.suites.kidgym import KidGymSuite
 from evals.suites.kumo import KumoSuite
 from evals.types import Episode, Outcome, Reply, message
@@ -79,6 +79,24 @@ def test_built_in_players_stand_for_chance_and_perfect_play_where_the_suite_know
     assert rows[("all tasks", "chance")] == [0, 0, 0] and rows[("guess", "perfect play")] == [1, 1, None]
     assert ("add", "random") not in rows
     assert ("add", "chance") not in rows_of(Sums(), model=Strength())
+
+
+def test_tasks_drawn_in_another_way_or_over_other_levels_are_averaged_apart():
+    """Published and balanced games of a run of both, and tasks that go up to level 4."""
+    both = KidGymSuite(
+        tasks=["CL", "SO", "MA"], levels=[1, 2], modes=["zero_shot"], episodes=1, variant=["published", "balanced"]
+    )
+    run = run_of(both, {"model": Always("A")})
+    curves = difficulty_curves(both, run)
+    assert {curve.title for curve in curves if "," in curve.title} == {"all tasks, published", "all tasks, balanced"}
+    further = [Episode("sums", task, level, "zero_shot", 0, 0, 0, "", 1) for task in ("up", "on") for level in "1234"]
+
+    class Further(Sums):
+        def plan(self):
+            return [*super().plan(), *further]
+
+    titles = {curve.title for curve in difficulty_curves(Further(), run_of(Further(), {"model": Strength()}))}
+    assert {title for title in titles if "," in title} == {"all tasks, levels 1 to 10", "all tasks, levels 1 to 4"}
 
 
 def test_players_are_lines_with_intervals_and_references_are_gray():

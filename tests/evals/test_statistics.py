@@ -1,12 +1,15 @@
 """Intervals that hold what they promise, above all when runs of one task agree with each other."""
 
+import contextlib
 import math
 import random
+from dataclasses import astuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evals.stats.anytime import at_every_look
 from evals.stats.intervals import (
     FEWEST_CLUSTERS,
     NO_ESTIMATE,
@@ -16,6 +19,7 @@ from evals.stats.intervals import (
     intraclass_correlation,
     mean_estimate,
     proportion_estimate,
+    proportion_of_counts,
     student_quantile,
     wilson_estimate,
 )
@@ -167,3 +171,14 @@ def test_bounded_means_are_estimated_on_the_log_and_logit_scales():
     assert (within.low, within.high) == pytest.approx([1 / (1 + math.exp(-each)) for each in logit], rel=1e-6)
     with pytest.raises(ValueError, match="outside"):
         mean_estimate([1.5], bounds=UNIT)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)).map(sorted), max_size=12), st.booleans())
+def test_clusters_that_are_counted_give_the_interval_of_their_observations(clusters, at_each_look):
+    """Whichever way intervals are computed."""
+    counts = [(hits, size) for hits, size in clusters if size]
+    successes = [number < hits for hits, size in counts for number in range(size)]
+    names = [name for name, (_, size) in enumerate(counts) for _ in range(size)]
+    with at_every_look() if at_each_look else contextlib.nullcontext():
+        counted = proportion_of_counts([hits for hits, _ in counts], [size for _, size in counts])
+        assert astuple(counted) == pytest.approx(astuple(proportion_estimate(successes, names)), nan_ok=True)

@@ -274,6 +274,10 @@ class KidGymSuite(Suite):
         """Capabilities, success by task and level, what modes change, and success over size."""
         return kidgym_figures(run)
 
+    def variant_of(self, task: str) -> str:
+        """``published`` or ``balanced``."""
+        return task_and_variant(task)[1]
+
     def known_success(self, task: str, level: str) -> Mapping[str, float]:
         """Exact chance; perfect play wins every game."""
         drawn, variant = task_and_variant(task)
