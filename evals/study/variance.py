@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import Final
 
 import numpy as np
@@ -66,7 +67,7 @@ def _ends(share: float, drawn: Sequence[float], games: int) -> tuple[float, floa
     (Hesterberg, The American Statistician 69, 2015, section 5.3). How often they hold the true share: ``benchmarks.study``.
     """
     spread = student_quantile(0.975, games - 1) * math.sqrt(games / (games - 1))
-    below = (1 + math.erf(-spread / math.sqrt(2))) / 2
+    below = NormalDist().cdf(-spread)
     low, high = np.quantile(drawn, (below, 1 - below)).tolist()
     margin = spread * float(np.std(drawn, ddof=1))
     return max(0.0, min(low, share - margin)), min(1.0, max(high, share + margin))

@@ -63,8 +63,11 @@ class StudyPage:
             return
         with self._lock:
             self._seen, self._answers, self._pairs = seen, {}, {}
+            several = (
+                len(seen) > 1
+            )  # a single run, which may have a million episodes, is no study: it need not be opened
             try:
-                self._conditions, self._trouble = conditions_of(list(self._sides())), ""
+                self._conditions, self._trouble = conditions_of(list(self._sides()) if several else []), ""
                 self._read_pairs()
             except Exception as error:  # runs may be of anybody: whatever is wrong, they are no study
                 self._conditions, self._trouble = [], str(error)
