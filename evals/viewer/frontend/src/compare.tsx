@@ -5,11 +5,12 @@ import { type Change, state } from "./address";
 import { useAnswer } from "./answer";
 import { reference } from "./api";
 import { firstDifference, isKnown, useEpisode } from "./compared";
+import { EffectCells, EffectHead } from "./effect";
 import { Fold } from "./episode";
 import { Link } from "./link";
 import type { ComparedMeasure, ComparedSuite, Comparison, Effect, Episode, Outcomes, Page, Row, State } from "./schema";
 import { Picture } from "./step";
-import { type Axis, around, interval, probability, Strip, signed, value } from "./strip";
+import { type Axis, around, value } from "./strip";
 import { number, Outcome, Text } from "./text";
 
 interface Given {
@@ -99,16 +100,7 @@ function Shown({ answer, address, go, version }: Omit<Given, "status"> & { answe
                 <th scope="col" class="number">
                   {second}
                 </th>
-                <th scope="col" class="number">
-                  difference
-                </th>
-                <th scope="col">interval at 95 %</th>
-                <th scope="col" class="number">
-                  p after Holm
-                </th>
-                <th scope="col" class="number">
-                  games
-                </th>
+                <EffectHead />
                 <th
                   scope="col"
                   class="number"
@@ -180,7 +172,7 @@ interface EffectGiven {
 }
 
 function EffectRow({ names, effect, share, axis, detects }: EffectGiven) {
-  const { first, second, difference, holm, games } = effect;
+  const { first, second } = effect;
   const [name, ...others] = names;
   return (
     <tr>
@@ -190,14 +182,7 @@ function EffectRow({ names, effect, share, axis, detects }: EffectGiven) {
       ))}
       <td class="number">{value(first, share)}</td>
       <td class="number">{value(second, share)}</td>
-      <td class="number">
-        <b>{signed(difference.mean, share)}</b> <span class="interval">{interval(difference, share)}</span>
-      </td>
-      <td class="drawn">
-        <Strip estimate={difference} axis={axis} ticks={[{ kind: "zero", value: 0 }]} />
-      </td>
-      <td class={holm < 0.05 ? "number sure" : "number"}>{probability(holm)}</td>
-      <td class="number">{number(games)}</td>
+      <EffectCells effect={effect} share={share} axis={axis} />
       {detects !== undefined && <td class="number">{detects === null ? "–" : value(detects, share)}</td>}
     </tr>
   );
@@ -250,16 +235,7 @@ function Cells({
               <th scope="col" class="number">
                 {answer.second}
               </th>
-              <th scope="col" class="number">
-                difference
-              </th>
-              <th scope="col">interval at 95 %</th>
-              <th scope="col" class="number">
-                p after Holm
-              </th>
-              <th scope="col" class="number">
-                games
-              </th>
+              <EffectHead />
             </tr>
           </thead>
           <tbody>

@@ -3,9 +3,10 @@
 import { useEffect } from "preact/hooks";
 import { type Change, state } from "./address";
 import { useAnswer } from "./answer";
+import { EffectCells, EffectHead } from "./effect";
 import { Link } from "./link";
 import type { State, Study, StudyCause, StudyCell, StudyCondition, StudyEffect, StudyLosses, StudyMeasure } from "./schema";
-import { around, interval, probability, Strip, signed, value } from "./strip";
+import { around, interval, Strip, value } from "./strip";
 import { number, Text } from "./text";
 
 interface Given {
@@ -269,16 +270,7 @@ function Effects({
                 </th>
               </>
             )}
-            <th scope="col" class="number">
-              difference
-            </th>
-            <th scope="col">interval at 95 %</th>
-            <th scope="col" class="number">
-              p after Holm
-            </th>
-            <th scope="col" class="number">
-              games
-            </th>
+            <EffectHead />
           </tr>
         </thead>
         <tbody>
@@ -296,15 +288,7 @@ function Effects({
                   <td class="number">{value(effect.second, share)}</td>
                 </>
               )}
-              <td class="number">
-                <b>{signed(effect.difference.mean, share)}</b>{" "}
-                <span class="interval">{interval(effect.difference, share)}</span>
-              </td>
-              <td class="drawn">
-                <Strip estimate={effect.difference} axis={axis} ticks={[{ kind: "zero", value: 0 }]} />
-              </td>
-              <td class={effect.holm < 0.05 ? "number sure" : "number"}>{probability(effect.holm)}</td>
-              <td class="number">{number(effect.games)}</td>
+              <EffectCells effect={effect} share={share} axis={axis} />
             </tr>
           ))}
         </tbody>
