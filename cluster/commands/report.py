@@ -32,9 +32,9 @@ from evals.summary.status import imported_lines, is_imported, status_lines
 from evals.summary.usage import usage_table
 from evals.tables import Cell, Table, table_files
 
-AT_EVERY_LOOK = (
-    "Intervals hold at every look, so also at the one that stopped the run (docs/stopping_mathematics.md); those of means "
-    "without bounds do so from about 50 games on."
+ANYTIME_VALID = (
+    "Intervals are anytime-valid, so they also hold where the run stopped (docs/stopping_mathematics.md); those of means "
+    "without bounds are from about 50 games on."
 )
 COUNTS = ("planned", "done", "failed", "missing")
 
@@ -208,7 +208,7 @@ def _with_stopping(results: Results, run: Run) -> Results:
     if state is None:
         return results
     sentences = [f"{each[:1].upper()}{each[1:]}." for each in state.lines()]
-    notes = (*sentences[:1], AT_EVERY_LOOK) if len(sentences) == 1 else (AT_EVERY_LOOK,)
+    notes = (*sentences[:1], ANYTIME_VALID) if len(sentences) == 1 else (ANYTIME_VALID,)
     tables = [
         dataclasses.replace(table, notes=(*table.notes, *notes)) if table.has_intervals else table
         for table in results.tables

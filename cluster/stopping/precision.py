@@ -57,7 +57,7 @@ def precision_table(
         "games, played once each, give the same standard error; games before repeats, unless pass^k is wanted.",
     ]
     if precision is not None:
-        notes.append("games for ±: with an interval that holds at every look, as stop=precise needs; played once each.")
+        notes.append("games for ±: with an anytime-valid interval, as stop=precise needs; played once each.")
     if detect is not None:
         notes.append(
             f"games to find: a paired difference, in 80 % of all cases by a fixed plan, if one side alone wins {DISCORDANT:g} "

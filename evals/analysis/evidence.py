@@ -1,4 +1,4 @@
-"""Evidence of differences that holds at every look: for runs that stopped, and for those that are looked at on the way."""
+"""Anytime-valid evidence of differences: for runs that stopped, and for those that are looked at on the way."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def evidence_table(first: Side, others: Sequence[Side], column: str | None = Non
         rows.append((pair, measure, len(differences), estimate, *shown))
     return Table(
         name="compare_evidence",
-        title="Evidence that holds at every look",
+        title="Anytime-valid evidence",
         columns=("pair", "measure", "games", "difference", "e-value", "Holm e", "found"),
         rows=tuple(rows),
         notes=(

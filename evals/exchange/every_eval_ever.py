@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from evals.exchange.carried import NAME, carry_episode, carry_source, row_json
-from evals.exchange.scores import AT_EVERY_LOOK, CONFIDENCE, MAIN, METHOD, Score, known, scores_of
+from evals.exchange.scores import ANYTIME_VALID, CONFIDENCE, MAIN, METHOD, Score, known, scores_of
 from evals.exchange.source import (
     COMMON_LOSS,
     PROJECT,
@@ -126,7 +126,7 @@ def _result(source: Source, score: Score) -> dict[str, Any]:
         uncertainty["standard_error"] = {"value": score.error, "method": "analytic, clustered by game"}
     if estimate.has_interval:
         interval = {"lower": estimate.low, "upper": estimate.high, "confidence_level": CONFIDENCE}
-        uncertainty["confidence_interval"] = {**interval, "method": AT_EVERY_LOOK if source.run.stopping else METHOD}
+        uncertainty["confidence_interval"] = {**interval, "method": ANYTIME_VALID if source.run.stopping else METHOD}
     cell = dict(zip(score.dimensions, score.cell, strict=False))
     arguments = {
         name: source.model.get("sampling", {}).get(name) for name in ("temperature", "top_p", "top_k", "max_tokens")

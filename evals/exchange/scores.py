@@ -13,7 +13,7 @@ from evals.summary.paired import Measure, Observation, column_measure
 
 CONFIDENCE = 0.95
 METHOD = "clustered by game; Wilson for shares, Student's t for means"
-AT_EVERY_LOOK = "clustered by game; a confidence sequence, which holds at every look"
+ANYTIME_VALID = "clustered by game; anytime-valid (a confidence sequence)"
 MAIN = "success"
 
 

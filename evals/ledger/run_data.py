@@ -47,7 +47,7 @@ class RunData:
     """What the run's stopping rule says, a sentence for each decision; empty without a rule."""
 
     def intervals(self) -> AbstractContextManager[None]:
-        """Computes the intervals that hold for this run meanwhile: at every look where a rule may stop it."""
+        """Computes the intervals that hold for this run meanwhile: anytime-valid ones where a rule may stop it."""
         return at_every_look() if self.stopping else contextlib.nullcontext()
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Intervals and evidence that hold at every look, however often one looks and whenever one stops.
+"""Anytime-valid intervals and evidence: they hold however often one looks and whenever one stops.
 
 Everything here is one bet. A gambler who doubts that bounded observations have the mean m stakes a share c of his money on
 each of them: an observation x in [0, 1] multiplies what he has by 1 - c + c x / m if he bets on a larger mean, and by
@@ -66,7 +66,7 @@ def confidence_sequence(
     sizes: Sequence[float] | None = None,
     largest: float | None = None,
 ) -> Estimate:
-    """Mean of observations in [0, 1] with an interval that holds at every look: all means that no gambler has refuted.
+    """Mean of observations in [0, 1] with an anytime-valid interval: all means that no gambler has refuted.
 
     Each end is where one gambler's capital reaches 2 / alpha. His capital falls as the doubted mean comes nearer, so the
     end is found by halving.
@@ -127,7 +127,7 @@ def _estimate(kinds: _Kinds, largest: float, limit: float) -> Estimate:
 
 
 def difference_sequence(differences: Sequence[float], alpha: float = 0.05) -> Estimate:
-    """Mean of paired differences in [-1, 1], one for each game, with an interval that holds at every look.
+    """Mean of paired differences in [-1, 1], one for each game, with an anytime-valid interval.
 
     Args:
         differences: Of each game, first minus second; of a game played several times, the mean over its pairs.
@@ -171,7 +171,7 @@ TUNED_FOR = 500
 
 
 def asymptotic_sequence(mean: float, error: float, count: int, alpha: float = 0.05) -> tuple[float, float]:
-    """Ends of an interval for a mean without known bounds that holds at every look once there are many observations.
+    """Ends of an interval for a mean without known bounds, anytime-valid once there are many observations.
 
     It is the normal mixture of Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas (Time-uniform central limit theory and
     asymptotic confidence sequences, Annals of Statistics 52, 2024, theorem 2.2).
@@ -192,7 +192,7 @@ def asymptotic_sequence(mean: float, error: float, count: int, alpha: float = 0.
 def estimate_at_every_look(
     values: Sequence[float], clusters: Sequence[Hashable] | None, bounds: Bounds, confidence: float
 ) -> Estimate:
-    """A mean as tables show it, with an interval that holds at every look (an ``IntervalMethod``).
+    """A mean as tables show it, with an anytime-valid interval (an ``IntervalMethod``).
 
     By betting where the measure has bounds, else asymptotically. A run stops between games, so the largest cluster that
     there is is the largest that its plan has.
@@ -212,7 +212,7 @@ def estimate_at_every_look(
 
 
 def at_every_look() -> AbstractContextManager[None]:
-    """Compute all intervals so that they hold at every look meanwhile."""
+    """Compute all intervals as anytime-valid ones meanwhile."""
     return using(estimate_at_every_look)
 
 

@@ -75,7 +75,7 @@ def what_a_plan_buys(games: int, repeats: int, correlation: float, success: floa
 
 
 def games_for_precision(precision: float, success: float = 0.5) -> int:
-    """Games, once each, until the interval that holds at every look reaches ``precision`` to either side in the mean.
+    """Games, once each, until the anytime-valid interval reaches ``precision`` to either side in the mean.
 
     Args:
         precision: Half the width of the interval.

@@ -280,7 +280,7 @@ def sentence(rule: StopRule, player: str, group: GroupState) -> str:
     shown = f"{rule.measure} {format_cell(decision.estimate)}"
     if rule.kind == "decided":
         shown = f"{player} - {rule.against} = {format_cell(decision.estimate)}{e_value}"
-    held = f"{100 * (1 - rule.alpha):g} % interval that holds at every look"
+    held = f"{100 * (1 - rule.alpha):g} % anytime-valid interval"
     found = {
         "first": f"{about}stopped: decided after {looked}: {player} is better than {rule.against}: {shown}",
         "second": f"{about}stopped: decided after {looked}: {rule.against} is better than {player}: {shown}",

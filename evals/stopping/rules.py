@@ -1,6 +1,6 @@
 """Rules that say when enough games have been played: plain functions of the outcomes of games in their fixed order.
 
-A rule looks after every game. Its evidence and its intervals hold at every look (``evals.stats.anytime``), so it may.
+A rule looks after every game. Its evidence and its intervals are anytime-valid (``evals.stats.anytime``), so it may.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Decision:
     games: int
     """Games that the decision took; all that were looked at while it is open."""
     estimate: Estimate
-    """The measure, or the paired difference, over these games, with the interval that holds at every look."""
+    """The measure, or the paired difference, over these games, with the anytime-valid interval."""
     e_value: float | None = None
     """Evidence of a difference; None where none is tested."""
 

@@ -110,14 +110,14 @@ def test_a_decided_run_plays_no_more_games_and_is_complete(few_at_once, tmp_path
     assert summary(run_dir) == found
 
 
-def test_tables_of_a_stopped_run_hold_at_every_look(decided):
+def test_tables_of_a_stopped_run_are_anytime_valid(decided):
     (table,) = (each for each in summary(decided)["tables"] if each["name"] == "kumo_success")
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
     (oracle,) = (row for row in rows if row["player"] == "oracle")
     (share,) = (value for value in oracle.values() if isinstance(value, dict) and value["mean"] == 1)
     games = share["n"]
     assert share["low"] == pytest.approx(confidence_sequence([1.0] * games).low)
-    assert any("every look" in note for note in table["notes"])
+    assert any("anytime-valid" in note for note in table["notes"])
 
 
 def test_list_and_figures_of_a_stopped_run_have_the_intervals_of_its_tables(decided):
