@@ -53,9 +53,11 @@ def test_the_stored_chance_of_harder_levels_is_exact(task, level, variant):
 def test_levels_grow_by_their_rule():
     assert [len(make("CL", level, 0).scene) for level in (1, 2, 3, 4)] == [4, 6, 8, 10]
     for level in (4, 5):
-        world = make("MDE", level, 1)
-        world.step(0)
-        assert (len(world.table), len(world.scene)) == (level, 2 * level + 2)
+        for seed in range(60):  # one in 16 draws food for both columns
+            world = make("MDE", level, seed)
+            world.step(0)
+            assert (len(world.table), len(world.scene)) == (level, 2 * level + 2)
+            assert len({sprite for pair in world.table for sprite in pair}) == 2 * level
     turns = {level: {abs(make("PL", level, seed).turn) for seed in range(20)} for level in (2, 3, 4, 5)}
     assert turns == {2: {0}, 3: {1}, 4: {2}, 5: {3}}
     assert "the third position" in make("PL", 5, 0).goal and "the next position" in make("PL", 3, 0).goal

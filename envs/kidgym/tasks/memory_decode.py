@@ -34,11 +34,14 @@ class MemoryDecode(World):
     def build(self, rng: Random) -> None:
         """Draw the table, the entry that is asked for, and the distractors."""
         self.background = "park"
+        pairs = 2 * self.level + 2 if self.balanced else self.level
         if self.balanced:
             left_type, right_type = rng.sample(list(ITEMS), 2)
         else:
             left_type, right_type = rng.choice(list(ITEMS)), rng.choice(list(ITEMS))
-        pairs = 2 * self.level + 2 if self.balanced else self.level
+            # At level 5 both columns cannot be of food: there are eight foods, and they would need ten.
+            while left_type == right_type and len(ITEMS[left_type]) < 2 * pairs:
+                right_type = rng.choice(list(ITEMS))
         left = [f"{left_type}/{name}" for name in rng.sample(ITEMS[left_type], pairs)]
         free = [f"{right_type}/{name}" for name in ITEMS[right_type] if f"{right_type}/{name}" not in left]
         self.table = tuple(zip(left, rng.sample(free, pairs), strict=True))
