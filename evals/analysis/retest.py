@@ -77,7 +77,7 @@ def agreement_table(asked: Sequence[Again], failed: int) -> Table:
     shown = len(columns) if labels else len(columns) - 1
     return Table(
         "retest",
-        "Turns asked again",
+        "Repeated turns",
         columns[:shown],
         tuple(row[:shown] for row in rows),
         (

@@ -211,7 +211,7 @@ def split_table(picture: Condition, pairs: Sequence[Pair]) -> Table:
         ),
         notes=(
             "Shares of the games lost from pictures. form: the last reply could not be read. seeing: lost from pictures, won "
-            "when they are told in words; games won from pictures only are taken off, since luck goes both ways. "
+            "when they are described in words; games won from pictures only are subtracted, since luck goes both ways. "
             "planning: the others. Losses whose text version ended in an unread reply are divided as the rest. "
             "Brackets: 95 % confidence, clustered by game.",
         ),

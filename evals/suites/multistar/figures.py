@@ -96,7 +96,7 @@ def _priors(answers: Sequence[Answered]) -> Iterator[Figure]:
     if series:
         yield Figure(
             name="multistar_priors",
-            title="MultiStAR: accuracy by what is told of earlier answers",
+            title="MultiStAR: accuracy by what the prompt says of earlier answers",
             kind="lines",
             series=tuple(series),
             x_label="stage",

@@ -108,7 +108,7 @@ def _decisions(groups: Mapping[tuple[str, str], Sequence[Row]]) -> Table:
         )
     return Table(
         name="kumo_likely_decisions",
-        title="KUMO with likelihoods: what decisions lost, and how sure answers are",
+        title="KUMO with likelihoods: what decisions lost, and calibration",
         columns=(
             "player",
             "level",
