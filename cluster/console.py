@@ -42,7 +42,8 @@ def show_summary(tables: Sequence[Table]) -> None:
     _print(shown, brief=True)
     hidden = len(tables) - len(shown)
     text = "Brackets: 95 % confidence intervals. All columns and what they mean: `raycade report RUN --full`"
-    Output().print(Text(f"{text}, with {hidden} more tables (also in RUN/tables)." if hidden else f"{text}."))
+    more = "1 more table" if hidden == 1 else f"{hidden} more tables"
+    Output().print(Text(f"{text}, with {more} (also in RUN/tables)." if hidden else f"{text}."))
 
 
 def _print(tables: Sequence[Table], brief: bool = False) -> None:

@@ -14,7 +14,7 @@ def test_a_summary_shows_headline_tables_and_names_the_others(capsys):
     console.show_summary([table("first", headline=True), table("second"), table("third", headline=True)])
     out = capsys.readouterr().out
     assert "Title of first" in out and "Title of third" in out and "Title of second" not in out
-    assert "1 more tables" in out and "--full" in out
+    assert "1 more table (" in out and "--full" in out
 
 
 def test_a_headline_table_that_is_too_long_is_named_instead(capsys):
