@@ -166,7 +166,7 @@ class Overview:
                 return (
                     f"{entry.player} has played {entry.played:,} of {entry.planned:,} episodes of {self._title(board)}."
                 )
-        return "No episode has been played yet."
+        return "No model has played an episode yet."
 
     def _versus(self, first: str, second: str, looked: bool = True) -> str:
         """The sentence on two rows.
