@@ -1,4 +1,4 @@
-"""The rules by which replies are read, in the order in which they are tried, each with its examples.
+"""The rules by which replies are read, each with its examples. ``evals.replies.reader.read`` says which one is tried when.
 
 A reading's rule is the name of the *place* where the answer stood and of the *manner* in which it was given (``tag,
 label``), or the reason why a reply is *unread*. The examples are tests; docs/replies.md shows them.
