@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -104,17 +105,21 @@ class Figure:
         >>> Figure("toy", "Toy: success by level", "dots", (series,), intervals=bars).caption
         'Toy: success by level. Bars: 95 % confidence, clustered by game; n = 16 to 20 episodes a value.'
         """
-        drawn = [value for series in self.series for value in (*series.x, *series.y)]
+        drawn = itertools.chain.from_iterable((*series.x, *series.y) for series in self.series)
         estimates = [value for value in drawn if isinstance(value, Estimate) and middle(value) is not None]
-        counts = sorted({value.n for value in estimates if value.n > 1})
-        parts = []
-        if self.intervals and any(value.has_interval for value in estimates):
+        parts = list[str]()
+        has_bars = any(value.has_interval for value in estimates)
+        if self.intervals and has_bars:
             parts.append(f"Bars: {self.intervals}")
+        counts = [value.n for value in estimates if value.n > 1]
         if counts:
-            between = f"{counts[0]:,} to {counts[-1]:,}" if len(counts) > 1 else f"{counts[0]:,}"
+            fewest, most = min(counts), max(counts)
+            between = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
             parts.append(f"n = {between} {self.unit} a value")
-        sentences = [self.title, "; ".join(parts)] if parts else [self.title]
-        return " ".join([*(f"{sentence.rstrip('.')}." for sentence in sentences), *self.notes])
+        sentences = [f"{self.title.rstrip('.')}."]
+        if parts:
+            sentences.append(f"{'; '.join(parts).rstrip('.')}.")
+        return " ".join([*sentences, *self.notes])
 
 
 def middle(value: str | Value) -> float | None:

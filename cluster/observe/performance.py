@@ -124,13 +124,20 @@ def _engine_rows(versions: Sequence[Mapping[str, Any]]) -> list[tuple[Cell, ...]
     rows: list[tuple[Cell, ...]] = []
     for name, (metric, note) in ENGINE_FACTS.items():
         values = _facts(versions, name)
-        if len(values) > 1:
-            between = " to " if all(isinstance(value, int | float) for value in values) else ", "
-            shown = (values[0], values[-1]) if between == " to " else values
-            rows.append((metric, between.join(f"{v:,.4g}" if isinstance(v, float) else f"{v}" for v in shown), note))
-        elif values:
-            rows.append((metric, values[0], note))
+        if values:
+            rows.append((metric, values[0] if len(values) == 1 else _several(values), note))
     return rows
+
+
+def _several(values: Sequence[Any]) -> str:
+    """The range of sorted numbers; all of other values.
+
+    >>> _several([0.5, 1234.5]), _several(["FLASH_ATTN", "TRITON_ATTN"])
+    ('0.5 to 1,234', 'FLASH_ATTN, TRITON_ATTN')
+    """
+    texts = [f"{value:,.4g}" if isinstance(value, float) else str(value) for value in values]
+    are_numbers = all(isinstance(value, int | float) for value in values)
+    return f"{texts[0]} to {texts[-1]}" if are_numbers else ", ".join(texts)
 
 
 def cache_hint(counts: Mapping[str, float], versions: Sequence[Mapping[str, Any]]) -> str:

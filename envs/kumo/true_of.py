@@ -66,18 +66,22 @@ def _from_lists(
     values = set(properties.values(observed)) if observed else set()
     for name in sorted(named - properties.truths.keys() - values):
         wrong(f"true_of: {name!r} is neither a truth nor a value of what the test observes")
-    explained = {truth for truth in properties.truths if truth in named}
+    explained = named & properties.truths.keys()
     for truth, held in properties.truths.items():
         taken = held.get(observed, ())
+        # A truth that is not named itself stands with the outcomes of its values, if all of them are named.
         if taken and truth not in named and named.issuperset(taken):
             explained.add(truth)
             for names in lists.values():
-                names.update({truth} if names.intersection(taken) else ())
-    others = frozenset(properties.truths) - explained
-    at_rest = [text for text, items in given.items() if items == OTHERS] if isinstance(given, Mapping) else []
-    return tuple(
-        (others if text in at_rest else frozenset(lists.get(text, ()))) & properties.truths.keys() for text in texts
-    )
+                if names.intersection(taken):
+                    names.add(truth)
+    others = properties.truths.keys() - explained
+    found = list[frozenset[str]]()
+    for text in texts:
+        has_others = isinstance(given, Mapping) and given.get(text) == OTHERS
+        names = others if has_others else lists.get(text, set()) & properties.truths.keys()
+        found.append(frozenset(names))
+    return tuple(found)
 
 
 def _lists(given: Any, known: Sequence[str], wrong: Callable[[str], None]) -> dict[str, set[str]]:

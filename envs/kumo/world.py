@@ -216,20 +216,33 @@ class _Games:
         self, world: World, right: str, sample: Collection[str], tests: Sequence[Action], rng: random.Random
     ) -> list[int]:
         """For each test an outcome that it may show, near to a draw by chance, so that only the right answer is left."""
+        # Where a version allows a test no outcome (in "contradict", all that are possible are true), it shows a true one.
         allowed = [self.allowed(world, right, action) or self.allowed("agree", right, action) for action in tests]
-        drawn = {(test, rng.choice(states)) for test, states in enumerate(allowed)}
-        pairs = [(test, state) for test, states in enumerate(allowed) for state in states]
+        drawn = set[tuple[int, int]]()
+        pairs = list[tuple[int, int]]()
+        for test, states in enumerate(allowed):
+            drawn.add((test, rng.choice(states)))
+            pairs += [(test, state) for state in states]
         rng.shuffle(pairs)
-        variables = {outcome: number for number, outcome in enumerate(pairs, 1)}
-        clauses = _leaves_none([truth for truth in sample if truth != right], tests, variables)
-        clauses += [[variables[test, state] for state in states] for test, states in enumerate(allowed)]
-        with Minisat22(bootstrap_with=clauses) as solver:
-            solver.set_phases([number if outcome in drawn else -number for outcome, number in variables.items()])
-            if not solver.solve():
-                raise AssertionError(f"{self.domain.name!r}: tests that decide a game do not decide it")
-            model = solver.get_model()
-        found = dict(outcome for outcome, number in variables.items() if model[number - 1] > 0)
-        return [found[test] for test in range(len(tests))]
+        # One variable for each outcome that may be shown.
+        variables = {pair: number for number, pair in enumerate(pairs, 1)}
+        wrong = [truth for truth in sample if truth != right]
+        clauses = _leaves_none(wrong, tests, variables)
+        for test, states in enumerate(allowed):
+            clauses.append([variables[test, state] for state in states])
+        model = _solved(clauses, [number if pair in drawn else -number for pair, number in variables.items()])
+        if model is None:
+            raise AssertionError(f"{self.domain.name!r}: tests that decide a game do not decide it")
+        shown = dict(pair for pair, number in variables.items() if model[number - 1] > 0)
+        return [shown[test] for test in range(len(tests))]
+
+
+def _solved(clauses: Sequence[Sequence[int]], phases: Sequence[int]) -> Sequence[int] | None:
+    """The variables, negative where false, that satisfy all clauses, near to the phases; None if nothing does."""
+    with Minisat22(bootstrap_with=clauses) as solver:
+        solver.set_phases(phases)
+        model: Sequence[int] | None = solver.get_model() if solver.solve() else None
+        return model
 
 
 def _is_likeliest(game: Task) -> bool:

@@ -60,8 +60,9 @@ def run_names(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     for (suite, model), alike in groups.items():
         own = run_labels(alike)
         for folder, each in alike.items():
-            words = [suite] * with_suite + [model] + [own[folder]] * (len(alike) > 1)
-            labels[folder] = str(each.get("name") or ", ".join(word for word in words if word) or folder)
+            words = [suite if with_suite else "", model, own[folder] if len(alike) > 1 else ""]
+            described = ", ".join(filter(None, words))
+            labels[folder] = str(each.get("name") or described or folder)
     return _different({folder: labels[folder] for folder in settings})
 
 

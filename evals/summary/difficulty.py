@@ -134,17 +134,17 @@ def _title(variant: str, levels: Sequence[str], groups: Sequence[tuple[str, Sequ
 def _played(run: RunData) -> _Played:
     """Counted by Arrow a few thousand rows at a time: a million episodes never become Python objects."""
 
-    def counted(table: pa.Table, wins: str, games: str) -> pa.Table:
-        sums = table.group_by(list(_GAME)).aggregate([(wins, "sum"), (games, "sum")])
+    def summed(table: pa.Table) -> pa.Table:
+        sums = table.group_by(list(_GAME)).aggregate([("won", "sum"), ("played", "sum")])
         return sums.rename_columns([*_GAME, "won", "played"])
 
     def batches() -> Iterator[pa.Table]:
         for rows in run.batches([*_GAME, "success"]):
             won = pc.cast(pc.fill_null(rows["success"], False), pa.int64())
-            one = pa.array(np.ones(len(rows), np.int64))
-            yield counted(rows.select(list(_GAME)).append_column("won", won).append_column("one", one), "won", "one")
+            played = pa.array(np.ones(len(rows), np.int64))
+            yield summed(rows.select(list(_GAME)).append_column("won", won).append_column("played", played))
 
-    games = counted(pa.concat_tables(batches(), promote_options="default"), "won", "played")
+    games = summed(pa.concat_tables(batches(), promote_options="default"))
     won, played = games["won"].to_numpy(), games["played"].to_numpy()
     cells = rows_by(games, _GAME[:-1])
     return {cell: _Games(won[rows], played[rows]) for cell, rows in cells.items()}

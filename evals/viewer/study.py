@@ -63,11 +63,10 @@ class StudyPage:
             return
         with self._lock:
             self._seen, self._answers, self._pairs = seen, {}, {}
-            several = (
-                len(seen) > 1
-            )  # a single run, which may have a million episodes, is no study: it need not be opened
+            # A single run, which may have a million episodes, is no study: it need not be opened.
+            sides = self._sides() if len(seen) > 1 else ()
             try:
-                self._conditions, self._trouble = conditions_of(list(self._sides()) if several else []), ""
+                self._conditions, self._trouble = conditions_of(list(sides)), ""
                 self._read_pairs()
             except Exception as error:  # runs may be of anybody: whatever is wrong, they are no study
                 self._conditions, self._trouble = [], str(error)

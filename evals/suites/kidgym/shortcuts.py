@@ -123,17 +123,23 @@ def _remembers_label(world: World) -> Options:
 
 
 def _skips_the_beginning(world: World) -> Options:
-    if isinstance(world, MemoryFilling) and not world.watching:
+    if not isinstance(world, MemoryFilling | MemoryMaze) or world.watching:
+        return ()
+    if isinstance(world, MemoryFilling):
         # Balanced, nothing but the first picture tells one piece from another.
         return () if world.balanced else (solve(world) or ())[:1]
-    if not isinstance(world, MemoryMaze) or world.watching:
-        return ()
     if world.balanced:
         return _plan_for(world, _chests_behind_doors(world))
+    return _opens_doors_then_a_chest(world)
+
+
+def _opens_doors_then_a_chest(world: MemoryMaze) -> Options:
+    """As long as there is a door, whatever works but opens no chest; then one of the best kept chests."""
     works = [action for action in world.options if _works(world, action)]
-    chests = _best_kept(world)
-    if any(item.sprite.startswith("door/") for item in world.scene.values()):
+    has_doors = any(item.sprite.startswith("door/") for item in world.scene.values())
+    if has_doors:
         return [action for action in works if world.scene[action.cell].sprite != "chest"]
+    chests = _best_kept(world)
     return [action for action in works if action.cell in chests]
 
 

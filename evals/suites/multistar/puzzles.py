@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -164,17 +164,25 @@ def questions_of(source: Source, selection: Selection) -> tuple[Question, ...]:
 
 def _selected(asked: Sequence[Question], selection: Selection) -> tuple[Question, ...]:
     """The questions on the selected attributes, with those of their parents that are among them."""
-    kept = [question for question in asked if question.attribute is None or question.attribute in selection.attributes]
+    attributes = (None, *selection.attributes)
+    kept = [question for question in asked if question.attribute in attributes]
     if selection.only_final:
-        kept = [dataclasses.replace(question, counts=question.stage == "final") for question in kept]
-        kept = [question for question in kept if question.counts or selection.subtask == "chain"]
+        kept = _only_final(kept, selection.subtask)
     if selection.option_order == "shuffled":
         kept = [_with_options_shuffled(question) for question in kept]
     names = {question.node for question in kept}
-    return tuple(
-        dataclasses.replace(question, parents=tuple(parent for parent in question.parents if parent in names))
-        for question in kept
-    )
+    return tuple(_with_parents_among(names, question) for question in kept)
+
+
+def _only_final(asked: Sequence[Question], subtask: str) -> list[Question]:
+    """Only the final question counts; a chain asks the others all the same, since it builds on their answers."""
+    marked = [dataclasses.replace(question, counts=question.stage == "final") for question in asked]
+    return marked if subtask == "chain" else [question for question in marked if question.counts]
+
+
+def _with_parents_among(names: Collection[str], question: Question) -> Question:
+    parents = tuple(parent for parent in question.parents if parent in names)
+    return dataclasses.replace(question, parents=parents)
 
 
 def _with_options_shuffled(question: Question) -> Question:

@@ -153,7 +153,7 @@ function LossesView({ losses }: { losses: StudyLosses }) {
       </div>
       <p class="small">
         Shares of the games lost from pictures, in per cent, and the games behind them. form: the last reply could not be read.
-        seeing: won when the pictures are told in words, less the games won from pictures only, since luck goes both ways.
+        seeing: won when the pictures are described in words, less the games won from pictures only, since luck goes both ways.
         planning: lost in words, too. Intervals at 95 %, clustered by game.
       </p>
     </section>
