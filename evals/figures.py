@@ -99,8 +99,8 @@ class Figure:
     def caption(self) -> str:
         """What must be known to read the figure: what it shows, what the bars are, how many observations stand behind a value.
 
-        >>> rates = (Estimate(0.75, 0.5, 0.9, n=20), Estimate(0.25, 0.1, 0.5, n=16))
-        >>> series = Series("tiny", x=("easy", "hard"), y=rates)
+        >>> rates = (Estimate(0.75, 0.5, 0.9, n=20), Estimate(0.25, 0.1, 0.5, n=16), Estimate(1.0, 1.0, 1.0, n=1))
+        >>> series = Series("tiny", x=("easy", "hard", "whole"), y=rates)
         >>> bars = "95 % confidence, clustered by game"
         >>> Figure("toy", "Toy: success by level", "dots", (series,), intervals=bars).caption
         'Toy: success by level. Bars: 95 % confidence, clustered by game; n = 16 to 20 episodes a value.'

@@ -132,7 +132,7 @@ def _engine_rows(versions: Sequence[Mapping[str, Any]]) -> list[tuple[Cell, ...]
 def _several(values: Sequence[Any]) -> str:
     """The range of sorted numbers; all of other values.
 
-    >>> _several([0.5, 1234.5]), _several(["FLASH_ATTN", "TRITON_ATTN"])
+    >>> _several([0.5, 2, 1234.5]), _several(["FLASH_ATTN", "TRITON_ATTN"])
     ('0.5 to 1,234', 'FLASH_ATTN, TRITON_ATTN')
     """
     texts = [f"{value:,.4g}" if isinstance(value, float) else str(value) for value in values]

@@ -1,13 +1,16 @@
 """Success over difficulty, for any suite whose levels get harder."""
 
-from dataclasses import dataclass
+import dataclasses
+from dataclasses import astuple, dataclass
 
 import pytest
 
+from evals.stats.intervals import proportion_estimate
 from evals.suite import Suite, difficulty_curves, suite_figures, suite_results
 from evals.suites.kidgym import KidGymSuite
 from evals.suites.kumo import KumoSuite
 from evals.types import Episode, Outcome, Reply, message
+from evals.viewer.difficulty import shown_curves
 from tests.runs import run_of
 
 LEVELS = {
@@ -79,6 +82,40 @@ def test_built_in_players_stand_for_chance_and_perfect_play_where_the_suite_know
     assert rows[("all tasks", "chance")] == [0, 0, 0] and rows[("guess", "perfect play")] == [1, 1, None]
     assert ("add", "random") not in rows
     assert ("add", "chance") not in rows_of(Sums(), model=Strength())
+
+
+def test_repeats_are_of_one_game_and_failed_episodes_are_no_success():
+    class Repeated(Sums):
+        def plan(self):
+            return [
+                Episode("sums", "guess", level, "zero_shot", index, repeat, index, "", 1)
+                for level in "12"
+                for index in range(4)
+                for repeat in range(3)
+            ]
+
+    run = run_of(Repeated(), {"model": Always("right")}, failing=[3])
+    [own] = [curve for curve in difficulty_curves(Repeated(), run) if curve.player == "model"]
+    games = [(index, index < 3) for index in range(4) for _ in range(3)]
+    expected = proportion_estimate([won for _, won in games], [index for index, _ in games])
+    assert [astuple(value) for value in own.success] == [pytest.approx(astuple(expected))] * 2
+
+
+def test_what_a_suite_knows_of_some_levels_only_is_not_mixed_with_what_was_played():
+    class Partly(Sums):
+        def known_success(self, task, level):
+            return {"chance": 0.5} if level == "1" else {}
+
+    rows = rows_of(Partly(), model=Strength(), random=Always("wrong"))
+    assert rows[("take", "chance")] == [0, 0, 0]
+    assert ("take", "chance") not in rows_of(Partly(), model=Strength())
+
+
+def test_the_viewer_shows_intervals_that_hold_for_runs_that_may_stop():
+    run = run_of(Sums(), {"model": Strength()})
+    stopping = dataclasses.replace(run, stopping=("goes on",))
+    [fixed, anytime] = [shown_curves("run", data, Sums())[0]["success"][0] for data in (run, stopping)]
+    assert anytime["low"] < fixed["low"] <= fixed["mean"] == anytime["mean"] <= fixed["high"] < anytime["high"]
 
 
 def test_tasks_drawn_in_another_way_or_over_other_levels_are_averaged_apart():
