@@ -117,6 +117,16 @@ def test_a_longer_list_begins_with_the_shorter_one_and_another_seed_gives_others
     assert generate_world_tasks(domain, "ignore", count=1, seed=1) != games[:1]
 
 
+def test_a_seed_makes_the_same_games_in_every_release():
+    games = {world: generate_world_tasks(load_domain("chemical_elements"), world, count=1)[0] for world in WORLDS}
+    assert {game.valid_truth for game in games.values()} == {"Hydrogen"}
+    assert {world: game.observations for world, game in games.items()} == {
+        "agree": ("pairs of atoms", 13.6, "just two", "a kilogram or more", "gas", "from 1735 to 1800"),
+        "ignore": ("pairs of atoms", 6.7, "just two", "a kilogram or more", "gas", "after 1850"),
+        "contradict": ("larger groups", 4.6, "three to six", "grams to hundreds of grams", "gas", "from 1801 to 1850"),
+    }
+
+
 def test_the_book_does_not_tell_the_right_answer_at_once():
     suite = dataclasses.replace(RIVERS, tasks_per_domain=40)
     games = zip(suite.plan(), suite.puzzles(), strict=True)
