@@ -18,6 +18,7 @@ from cluster.doctor.nodes import (
     compared,
     hosted,
     job_has_other_nodes,
+    lines_of,
     look,
     through_ray,
     through_slurm,
@@ -30,7 +31,8 @@ def main(options: argparse.Namespace) -> int:
     """Look, and print; returns the exit code."""
     if options.node:
         address, lock = json.loads(options.node)
-        print(json.dumps(look(need_of(options.overrides, options.quick), Meeting(address, lock)).to_json()), flush=True)
+        report = look(need_of(options.overrides, options.quick), Meeting(address, lock))
+        print(*lines_of(report, os.environ.get("SLURM_PROCID", "0")), sep="\n", flush=True)
         return 0
     try:
         need, settings = need_of(options.overrides, options.quick), Outcome("ok", "complete")

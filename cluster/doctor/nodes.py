@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,11 @@ CONNECT_SECONDS = 10.0
 OFF_SECONDS, FAR_OFF_SECONDS = 2.0, 60.0
 """Difference between clocks that is worth a word, and that breaks things."""
 MESSAGE_BYTES = 4096
+LINE_OF_STEP = 700
+"""Characters of a report in a line that a step of Slurm prints: srun breaks lines of more than 1,024 bytes, and then puts those
+of other nodes between the parts (``MAX_MSG_LEN`` of slurmstepd)."""
+REPORT_LINE = "raycade-report"
+"""What begins each such line; the number of the task and a part of the report follow."""
 TOGETHER = "all machines"
 
 
@@ -69,6 +74,35 @@ def report_from(plain: Mapping[str, Any]) -> Report:
     """The report of ``Report.to_json``."""
     findings = tuple(Finding(**each) for each in plain["findings"])
     return Report(str(plain["host"]), findings, plain.get("versions") or {})
+
+
+def lines_of(report: Report, task: str) -> list[str]:
+    """The report of a task of a step of Slurm, as lines of which srun breaks none.
+
+    >>> lines_of(Report("n1", ()), "0")
+    ['raycade-report 0 {"host": "n1", "findings": [], "versions": {}}']
+    """
+    text = json.dumps(report.to_json())
+    parts = [text[begin : begin + LINE_OF_STEP] for begin in range(0, len(text), LINE_OF_STEP)]
+    return [f"{REPORT_LINE} {task} {part}" for part in parts]
+
+
+def reports_in(printed: str) -> list[Report]:
+    """The reports in what all tasks of a step printed: lines of one task are in order, those of different tasks may alternate.
+
+    A report that ends early, because its node was lost, is left out.
+    """
+    texts: dict[str, str] = {}
+    for line in printed.split("\n"):
+        mark, _, rest = line.partition(" ")
+        if mark == REPORT_LINE:
+            task, _, part = rest.partition(" ")
+            texts[task] = texts.get(task, "") + part
+    reports = []
+    for text in texts.values():
+        with suppress(json.JSONDecodeError):
+            reports.append(report_from(json.loads(text)))
+    return reports
 
 
 def own_name() -> str:
@@ -276,7 +310,7 @@ def through_slurm(meeting: Meeting, overrides: Sequence[str], quick: bool) -> li
     except subprocess.TimeoutExpired as error:
         printed = error.stdout.decode() if isinstance(error.stdout, bytes) else str(error.stdout or "")
         said = f"no answer within {NODE_SECONDS:.0f} s"
-    reports = [report_from(json.loads(line)) for line in printed.splitlines() if line.startswith("{")]
+    reports = reports_in(printed)
     there = {report.host.partition(".")[0] for report in reports}
     missing = [name for name in names if name.partition(".")[0] not in there] if len(there) < len(names) else []
     return reports + [silent(name, first_words(said)) for name in missing]

@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from contextlib import suppress
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -20,7 +21,8 @@ from evals.viewer.server import Viewer
 from tests.browser.conftest import serving
 from tests.viewer_runs import HOSTILE, MEGABYTE, add_part, calm_rows, hostile_rows, small_suite, viewed, write_run
 
-expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed here").expect
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed here")
+expect = playwright.expect
 expect.set_options(timeout=20_000)  # what a page shows, it shows some time after the key or click that asked for it
 pytestmark = pytest.mark.browser
 
@@ -75,8 +77,13 @@ def open_first(page):
 
 def open_comparison(page):
     page.goto(f"{site(page)}/compare?{VERSUS}")
-    page.locator(".flip").first.scroll_into_view_if_needed()  # a game is asked for once it comes into sight
-    page.wait_for_selector(".flip img")
+    # A game is asked for once it comes into sight; what loads above it may move it out of sight again.
+    for _ in range(20):
+        page.locator(".flip").first.scroll_into_view_if_needed()
+        with suppress(playwright.TimeoutError):
+            page.wait_for_selector(".flip img", timeout=2_000)
+            return
+    raise AssertionError("no game of the comparison shows a picture")
 
 
 def cells_of(page, column):

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 from huggingface_hub import constants
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cluster.cli import main
 from cluster.doctor import files, gpus, machine, network, nodes
@@ -314,6 +316,26 @@ def test_reports_cross_between_machines_whole():
     finding = looked(Check("x", "tried", lambda _: Outcome("fail", "a", "b", "c")), None, "n1")
     report = nodes.Report("n1", (finding,), {"python": "3.11"})
     assert nodes.report_from(json.loads(json.dumps(report.to_json()))) == report
+
+
+@given(
+    st.lists(st.lists(st.text(max_size=1500), min_size=1, max_size=3), min_size=1, max_size=3),
+    st.data(),
+)
+def test_reports_through_srun_are_whole_in_whatever_order_it_prints_their_lines(found, data):
+    """srun keeps the order of one task's lines, breaks those above 1,024 bytes, and mixes the lines of different tasks."""
+    reports, left = [], []
+    for task, words in enumerate(found):
+        finding = looked(Check("x", "tried", lambda _, words=words: Outcome("fail", *words)), None, f"n{task}")
+        reports.append(nodes.Report(f"n{task}", (finding,), {"python": "3.11"}))
+        left.append(nodes.lines_of(reports[-1], str(task)))
+    assert all(len(line.encode()) < 1024 for lines in left for line in lines)
+    printed = ["srun: a word of its own"]
+    while any(left):
+        printed.append(data.draw(st.sampled_from([lines for lines in left if lines])).pop(0))
+    assert sorted(nodes.reports_in("\n".join(printed)), key=lambda each: each.host) == reports
+    cut_off = nodes.lines_of(reports[0], "0")[-1][:-1]
+    assert nodes.reports_in(cut_off) == []
 
 
 def test_the_command_prints_lines_of_80_columns_and_fails_when_a_check_does(tmp_path, monkeypatch, capsys):
