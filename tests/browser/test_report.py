@@ -1,5 +1,6 @@
 """The report's page in a real browser: readable at any width, light and dark, by keyboard and screen reader."""
 
+import re
 import shutil
 from collections.abc import Iterator
 
@@ -15,6 +16,7 @@ playwright = pytest.importorskip("playwright.sync_api", reason="playwright is no
 Axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed").Axe
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+expect = playwright.expect
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium here (Debian: apt-get install chromium)"),
@@ -96,19 +98,20 @@ def test_pictures_and_figures_are_there(open_page):
 def test_it_is_read_by_keyboard_alone(open_page):
     page = open_page()
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.tagName") == "A"
+    expect(page.locator("a:focus")).to_have_count(1)
     page.keyboard.press("Enter")
-    assert "#" in page.url
+    expect(page).to_have_url(re.compile("#"))
     episode = page.locator("details.fold", has=page.locator(".ending.lost")).first
     episode.locator("summary").first.focus()
     page.keyboard.press("Enter")
     last = episode.locator(".steps button").last
     last.press("Enter")
-    assert episode.locator(".steps [aria-current=step]").inner_text() == last.inner_text()
-    assert "decoded" in episode.locator(".decision").inner_text()
+    expect(episode.locator(".steps [aria-current=step]")).to_have_text(last.inner_text())
+    expect(episode.locator(".decision")).to_contain_text("decoded")
 
 
 def test_sections_are_linked(open_page):
     page = open_page()
     page.get_by_role("link", name="Episodes to look at").click()
-    assert page.url.endswith("#episodes-to-look-at") and page.locator("#episodes-to-look-at").is_visible()
+    expect(page).to_have_url(re.compile("#episodes-to-look-at$"))
+    expect(page.locator("#episodes-to-look-at")).to_be_visible()

@@ -1,5 +1,7 @@
 """The page of a study in a real browser: shares, the games behind them, the baseline; keyboard only; accessibility."""
 
+import re
+
 import pytest
 
 from cluster.commands.view import _Finder
@@ -49,7 +51,7 @@ def test_another_run_becomes_the_baseline(page):
     expect(change).to_contain_text("modality text")
     page.get_by_role("button", name="make it the baseline 2").click()
     expect(change).to_contain_text("modality picture")
-    assert "baseline=2" in page.url
+    expect(page).to_have_url(re.compile("baseline=2"))
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(400, "light"), (900, "dark"), (1400, "light")])
