@@ -19,6 +19,35 @@ hypothesis.settings.load_profile("without_deadlines")
 CAMPAIGNS = {"test_bad_starts.py", "test_container_image.py"}
 """Files that take many minutes; they are played when they are named: ``pytest tests/cluster/test_bad_starts.py``."""
 
+LONGEST_FIRST = (
+    "test_slurm.py",
+    "test_chaos.py",
+    "test_documented_commands.py",
+    "test_vllm_engine.py",
+    "test_gpu_kit.py",
+    "test_manifests.py",
+    "test_viewer_page.py",
+    "test_multinode.py",
+    "test_tensor_parallel.py",
+    "test_wheel.py",
+    "test_new.py",
+    "test_small_model.py",
+    "test_kumo_pipeline.py",
+    "test_vllm_kumo_pipeline.py",
+    "test_vllm_serve.py",
+    "test_run_spend.py",
+    "test_prove.py",
+    "test_viewer_export.py",
+)
+"""Files that take half a minute or more, the longest first. A file is played by one worker, so a long one that begins late
+keeps one worker busy while the other has nothing left to do."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order the files as workers shall take them, with ``--no-loadscope-reorder``."""
+    ranks = {name: rank for rank, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: ranks.get(item.path.name, len(ranks)))
+
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave campaigns out unless they are named, and a module that imports torch where only fast tests are asked for."""
