@@ -79,10 +79,9 @@ class Archive:
         member = self._members.get(name)
         if member is None:
             raise FileError(self.path, f"has no member {name}")
-        if max(member.file_size, member.compress_size) > MOST_MEMBER_BYTES:
-            raise FileError(
-                place, f"would take {member.file_size:,} bytes, where at most {MOST_MEMBER_BYTES:,} are read"
-            )
+        takes = max(member.file_size, member.compress_size)  # either may be a lie
+        if takes > MOST_MEMBER_BYTES:
+            raise FileError(place, f"would take {takes:,} bytes, where at most {MOST_MEMBER_BYTES:,} are read")
         try:
             data = _unpacked(self._packed(member), member)
         except (zlib.error, OSError, struct.error, EOFError, ValueError, pa.ArrowException) as error:

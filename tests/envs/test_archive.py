@@ -69,6 +69,13 @@ def test_what_cannot_be_read_is_refused_with_its_place(method, stated, reason, t
         Archive(path).read("b")
 
 
+def test_a_member_that_is_larger_packed_than_it_states_is_bounded_by_that(tmp_path, monkeypatch):
+    monkeypatch.setattr("envs.files.archive.MOST_MEMBER_BYTES", 100)
+    path = archive(tmp_path / "a.zip", bytes(101), "stored", stated=3)
+    with pytest.raises(FileError, match="would take 101 bytes, where at most 100 are read"):
+        Archive(path).read("a.json")
+
+
 def test_an_archive_with_two_members_of_one_name_is_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as file, pytest.warns(UserWarning, match="Duplicate"):
         file.writestr("a.json", b"1")
