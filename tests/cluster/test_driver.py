@@ -185,15 +185,26 @@ async def test_no_episode_is_given_out_while_too_many_rows_wait_for_a_commit(tmp
     assert driver._bounded(7) == 7
 
 
-async def test_the_running_episodes_that_the_grace_time_does_not_finish_are_counted(tmp_path, monkeypatch):
-    driver, said = driver_of(RunDirectory(tmp_path / "run")), []
+@pytest.mark.parametrize(("signals", "seconds"), [(1, 20.0), (2, 0.0)])
+async def test_the_grace_time_ends_with_a_second_signal_and_what_it_does_not_finish_is_counted(
+    signals, seconds, tmp_path, monkeypatch
+):
+    driver, said, now = driver_of(RunDirectory(tmp_path / "run")), [], 0.0
+
+    async def sleep(slept):
+        nonlocal now
+        now += slept
+
     driver.progress = SimpleNamespace(say=said.append)
     queue = EpisodeQueue(PLAN)
     driver._lanes = [dataclasses.replace(driver._lanes[0], queue=queue)]
     queue.take(3)
     queue.finished(1)
-    monkeypatch.setattr("cluster.stop_signals.received", [15, 15])  # the second signal ends the grace time
+    monkeypatch.setattr("cluster.stop_signals.received", [15] * signals)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(module, "asyncio", SimpleNamespace(sleep=sleep))
     await driver._end_after_grace()
+    assert seconds <= now < seconds + 1 and driver.settings.cluster.grace_seconds == 20
     assert said[-1] == "stopping: 2 running episodes were not finished; they will be played again"
 
 

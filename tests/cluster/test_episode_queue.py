@@ -57,7 +57,10 @@ def test_a_draining_queue_gives_nothing():
     assert len(queue.take(1)) == 1 and queue.take(1) == ()
 
 
-def test_random_plans_come_out_sorted():
+def test_random_plans_come_out_sorted_also_when_some_are_no_longer_needed():
     chance = random.Random(0)
     plan = [episode(number, calls=chance.randrange(5), prompt_tokens=chance.randrange(1000)) for number in range(200)]
     assert list(EpisodeQueue(plan).take(200)) == longest_first(plan)
+    queue, needed = EpisodeQueue(plan), {each.id for each in chance.sample(plan, 100)}
+    queue.keep(needed)
+    assert list(queue.take(200)) == [each for each in longest_first(plan) if each.id in needed]

@@ -36,6 +36,23 @@ async def test_running_requests_share_steps_and_further_ones_wait():
     assert engine.load.completed == 8
 
 
+async def test_shorter_replies_end_first_whatever_was_canceled():
+    engine, ended = await started(step_seconds=1e-6), []
+
+    async def reply(tokens):
+        await engine._generate(0, tokens)
+        ended.append(tokens)
+
+    engine._advance = lambda: None  # all begin at the same step, and one is canceled there
+    tasks = [asyncio.create_task(reply(1000 * tokens)) for tokens in (7, 3, 4, 6, 5, 1, 2)]
+    await asyncio.sleep(0)
+    tasks[5].cancel()
+    await asyncio.sleep(0)
+    del engine._advance
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert ended == [2000, 3000, 4000, 5000, 6000, 7000]
+
+
 async def test_lengths_have_a_heavy_tail_and_stay_below_max_tokens():
     engine = await started(step_seconds=1e-7, median_tokens=100, tail=1.0, max_tokens=2000)
     replies = [await engine.complete(request(n)) for n in range(300)]

@@ -9,13 +9,23 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.slurm_preemption import preempt
 from cluster.errors import UserError
-from cluster.launch.start_nodes import PORTS_PER_JOB, address_towards, await_listener, free_ports, listens, ports_of_job
+from cluster.launch.start_nodes import (
+    NODE_LABEL,
+    PORTS_PER_JOB,
+    address_towards,
+    await_listener,
+    await_nodes,
+    free_ports,
+    listens,
+    ports_of_job,
+)
 from cluster.storage.stored_run import Run
 from tests import slurm_world
 from tests.cluster.conftest import ROOT, raycade
@@ -328,6 +338,17 @@ def test_a_port_in_use_is_skipped_and_accepts_connections():
     assert not listens(f"127.0.0.1:{before[0]}")
     with pytest.raises(UserError, match=r"no answer after 0\.1 s"):
         await_listener(f"127.0.0.1:{before[0]}", 0.1)
+
+
+def test_a_node_that_died_while_it_started_has_not_joined(monkeypatch, capsys):
+    nodes = [{"Labels": {NODE_LABEL: name}, "Alive": name != "died"} for name in ("first", "died")]
+    fake = SimpleNamespace(init=lambda *given, **more: None, nodes=lambda: [*nodes, {"Labels": {}, "Alive": True}])
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    monkeypatch.setattr("cluster.launch.start_nodes.listens", lambda address: True)
+    await_nodes("host:1", 0.0, ["first"])
+    assert "1 Ray nodes are ready" in capsys.readouterr().out
+    with pytest.raises(UserError, match="1 of 2 nodes have not joined Ray: died"):
+        await_nodes("host:1", 0.0, ["first", "died"])
 
 
 def test_a_node_without_a_route_is_named():

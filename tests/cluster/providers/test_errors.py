@@ -6,10 +6,11 @@ import json
 import pytest
 
 from cluster.config.settings import load_settings
+from cluster.engines.api_answer import Usage
 from cluster.engines.api_errors import EndpointError
 from cluster.engines.base import EngineClosedError
 from cluster.engines.providers.errors import seconds_to_reset
-from cluster.engines.providers.prices import prices_for
+from cluster.engines.providers.prices import prices_for, table
 from cluster.errors import UserError
 from evals.types import PlayerError, PromptTooLong
 from tests.cluster.providers.engines import SETTINGS, engine, request
@@ -191,6 +192,22 @@ def test_prices_of_the_table_are_stored_with_the_run_unless_they_are_given():
     assert settings.model.engine["completion_price"] == 25 and "cache_write_price: 6.25" in settings.config
     settings = load_settings([*PLAN, "model=anthropic", "model.engine.model=m", "model.engine.prompt_price=7"])
     assert settings.model.engine["prompt_price"] == 7 and settings.model.engine["completion_price"] is None
+
+
+@pytest.mark.parametrize("batch", [False, True])
+@pytest.mark.parametrize("hour", [False, True])
+@pytest.mark.parametrize("longer", [0, 1])
+def test_an_answer_costs_what_the_table_says_however_long_its_prompt(longer, hour, batch):
+    asked = {"cache": "1h" if hour else "5m", "batch": batch}
+    for provider, section in table()["providers"].items():
+        for model, row in section["models"].items():
+            prices = row["long"] if longer and "long" in row else row
+            prompt = row.get("long", {"above": 200_000})["above"] + longer
+            write = "cache_write_1h" if hour and "cache_write_1h" in prices else "cache_write"
+            parts = {"prompt": prompt - 7_000, "cache_read": 2_000, write: 5_000, "completion": 300}
+            dollars = sum(prices.get(kind, prices["prompt"]) * count / 1e6 for kind, count in parts.items())
+            cost = prices_for(provider, {"model": model, **asked}).of(Usage(prompt, 300, cached=2_000, written=5_000))
+            assert cost == pytest.approx(dollars * (section["batch"] if batch else 1)), model
 
 
 @pytest.mark.parametrize("cache", ["5m", "1h"])

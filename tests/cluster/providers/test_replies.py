@@ -1,6 +1,7 @@
 """Each provider's client against its format: replies, thoughts that go back with their signatures, costs, label scores."""
 
 import json
+import re
 
 import pytest
 
@@ -150,6 +151,13 @@ def test_thoughts_of_the_latest_episodes_are_kept():
 def test_only_chats_of_models_that_do_not_think_score_labels(api, effort):
     can = OpenAIClientEngine.capabilities({"api": api, "effort": effort})
     assert can.label_scores == (api == "chat" and effort != "low")
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_seeds_fit_the_31_bits_that_endpoints_take(name, stub):
+    body = json.dumps(engine(name, stub).body(request(number=2**63 - 1)))
+    seeds = [int(seed) for seed in re.findall(r'"seed": (-?\d+)', body)]
+    assert seeds == [2**31 - 1] * (name in ("azure_dated", "chat", "gemini", "openrouter"))
 
 
 @pytest.mark.parametrize(("name", "settings"), [("chat", {}), ("gemini", {"thinking_tokens": 0, "effort": None})])

@@ -78,6 +78,12 @@ def test_play_is_perfect_however_much_a_wrong_answer_costs():
     assert BayesSearch(task, 1e300).best(()) in task.test_names
 
 
+def test_of_equals_perfect_play_names_a_truth_and_else_goes_by_the_task_s_order():
+    made = tuple(LikelyTest(name, ("high", "low"), ((10, 0), (0, 10))) for name in ("Test 1", "Test 0"))
+    task = LikelyTask("toy", TRUTHS[:2], made, (0, 0), "Fever")
+    assert [BayesSearch(task, wrong).best(()) for wrong in (2.0, 2.1)] == ["Fever", "Test 1"]
+
+
 @pytest.mark.parametrize(("domain", "truths", "tests"), [("medical", 4, 6), ("music", 3, 4), ("chemical", 3, 5)])
 def test_all_tests_tell_the_right_truth_of_every_book_well_enough(domain, truths, tests):
     made = list(itertools.islice(stream_likely(domain_of(domain), truths, tests), 5))
