@@ -2,6 +2,7 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -69,6 +70,10 @@ def test_a_run_is_checked_for_sealed_games(tmp_path):
     assert row["A - B"].mean == 0 and row["oracle's steps"].mean == 0  # CL always takes four steps
     assert check_run(Run(tmp_path / "sealed"), file, published)[0].rows == (("kidgym", 2, 0, "yes"),)
     assert check_run(Run(tmp_path / "open"), file, published)[0].rows == (("kidgym", 0, 2, "NO"),)
+    sealed = Run(tmp_path / "sealed")
+    smaller = {**sealed.config, "suite": {**sealed.config["suite"], "episodes": 1}}
+    more = SimpleNamespace(path=sealed.path, planned=sealed.planned, config=smaller)
+    assert check_run(more, file, published)[0].rows == (("kidgym", 1, 1, "NO"),), "a game that no secret has"
     for name, code in (("sealed", 0), ("open", 1)):
         with pytest.raises(SystemExit) as ended:
             main(["challenge", "check", str(tmp_path / name), str(file), "--hash", published])

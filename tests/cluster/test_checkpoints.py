@@ -366,12 +366,14 @@ def test_a_folder_without_the_trainer_s_mark_must_stay_as_it_is_for_a_while(tmp_
         (0, "", False),
         (4, "", False),
         (2, "tokenizer.json", False),
+        (4, "tokenizer.json", False),  # at the same length
         (4, "", False),
         (2, "", True),
     ):
         clock[0] += passed
         if written:
             (home / written).write_text("{}")
+            os.utime(home / written, (clock[0], clock[0]))
         found, waiting = watched.look()
         assert bool(found) is complete and watched.settling(waiting) is not complete
     write_checkpoint(tmp_path / "tmp-checkpoint-6", 1)
@@ -409,9 +411,10 @@ def test_changes_are_of_identical_games_since_the_first_and_the_previous_one():
     assert first[0] is previous[0] is None
     assert [each.mean for each in first[1:]] == pytest.approx([0.45, 0.9])
     assert [each.mean for each in previous[1:]] == pytest.approx([0.45, 0.45])
-    # Of 18 games that all changed in one direction: 2 / 2^18; of 9: 2 / 2^9, times 2 and 1 by Holm.
-    p = [row[table.columns.index("p")] for row in table.rows][1:]
+    # Of 18 games that all changed in one direction: 2 / 2^18; of 9: 2 / 2^9, times 2 and 1 by Holm, of equals times 2 both.
+    p, p_previous = ([row[table.columns.index(name)] for row in table.rows][1:] for name in ("p", "p previous"))
     assert p == pytest.approx([2 / 2**9, 2 * 2 / 2**18])
+    assert p_previous == pytest.approx([2 * 2 / 2**9] * 2)
 
 
 def test_points_as_numbers_have_their_step_and_interval():

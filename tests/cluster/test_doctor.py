@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import closing
 from http.server import HTTPServer, SimpleHTTPRequestHandler
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from huggingface_hub import constants
@@ -131,6 +132,26 @@ def test_a_full_disk(tmp_path):
         (tmp_path / "full").write_bytes(bytes(1020 * 1024))
 
     assert_mended(in_child(fill, files.room, need(tmp_path)), "4.0 KiB free", "make room in", "run_dir=...")
+
+
+@pytest.mark.parametrize(
+    ("free", "most", "left", "status"),
+    [
+        (2**30, 0, 0, "ok"),
+        (2**29, 0, 0, "warn"),
+        (2**25, 0, 0, "fail"),
+        (2**29, 10**6, 100, "warn"),
+        (2**31, 10**6, 9_999, "warn"),
+        (2**31, 10**6, 99, "fail"),
+        (2**31, 10**6, 10_000, "ok"),
+    ],
+)
+def test_room_is_bytes_and_files_unless_a_file_system_does_not_count_them(
+    free, most, left, status, tmp_path, monkeypatch
+):
+    disk = SimpleNamespace(f_bavail=free // 512, f_frsize=512, f_files=most, f_favail=left)
+    monkeypatch.setattr(files.os, "statvfs", lambda where: disk)
+    assert files.room(need(tmp_path)).status == status
 
 
 def test_a_folder_of_caches_that_is_mounted_noexec(tmp_path, monkeypatch):
@@ -254,6 +275,15 @@ def test_a_driver_that_is_too_old_and_a_gpu_in_use(tmp_path, monkeypatch):
     smi(tmp_path, monkeypatch, "13.0", 100)
     assert gpus.driver(asked).status == "ok"
     gpus.gpus_here.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("visible", "seen"), [("", "01"), ("1", "1"), ("1, 0", "01"), ("GPU-6f2a", "01"), ("MIG-1", "01")]
+)
+def test_the_gpus_of_this_process_are_those_that_it_names_by_number_else_all(visible, seen, monkeypatch):
+    monkeypatch.setattr(gpus, "ask_driver", lambda *options: "0, H100, 81920, 100\n1, H100, [N/A], 0\n")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert "".join(gpu.index for gpu in gpus.gpus_here.__wrapped__()) == seen
 
 
 def test_an_engine_that_does_not_start_is_named_by_its_gpu(tmp_path, monkeypatch):

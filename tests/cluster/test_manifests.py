@@ -77,9 +77,13 @@ def pods(cluster) -> list:
 
 
 def test_the_job_s_command_is_one_that_can_be_planned(tmp_path):
-    program, command, *overrides = shlex.split(manifest("rayjob.yaml")["spec"]["entrypoint"])
+    job = manifest("rayjob.yaml")["spec"]
+    program, command, *overrides = shlex.split(job["entrypoint"])
     assert (Path(program).name, command) == ("raycade", "run")
-    assert load_settings([*overrides, "suite.episodes=1", f"run_dir={tmp_path / 'run'}"]).plan
+    settings = load_settings([*overrides, "suite.episodes=1", f"run_dir={tmp_path / 'run'}"])
+    waits = float(yaml.safe_load(job["runtimeEnvYAML"])["env_vars"]["RAY_JOB_STOP_WAIT_TIME_S"])
+    drains = pods(job["rayClusterSpec"])[1]["terminationGracePeriodSeconds"]
+    assert settings.plan and settings.cluster.grace_seconds < min(waits, drains), "stopped only after the grace time"
 
 
 def test_each_machine_of_skypilot_plays_its_shard(tmp_path):

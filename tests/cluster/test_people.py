@@ -20,12 +20,12 @@ def people_of(study):
     return json.loads((study / "participants.json").read_text())["participants"]
 
 
-def answer_all(study, person, choose):
+def answer_all(study, person, choose, steps=(0, -1)):
     """Writes the journal of a person who plays all games with the option that ``choose`` names; each has one turn."""
     (study / "answers").mkdir(exist_ok=True)
     lines = []
     for item, step, choices in [("consent", 0, ["agreed"]), ("instructions", 0, ["agreed"])] + [
-        entry for game in person["games"] for entry in ((game, 0, [choose]), (game, -1, []))
+        (game, step, [] if step else [choose]) for game in person["games"] for step in steps
     ]:
         entry = {"item": item, "step": step, "choices": choices, "visible": 2.0, "hidden": 1.0, "ignored": 0}
         lines.append(json.dumps(entry))
@@ -80,12 +80,16 @@ def test_answers_become_a_run_beside_models_and_more_can_come(study, tmp_path, c
     assert code == 0 and people[0]["person"] in out
 
 
-def test_new_participants_get_the_games_that_lack_players(study, capsys):
+@pytest.mark.parametrize(("kind", "steps"), [("play", (0, -1)), ("review", (0,))])
+def test_new_participants_get_the_games_that_lack_players(tmp_path, capsys, kind, steps):
+    study = tmp_path / "study"
+    new = ["people", "new", str(study), *KIDGYM, "--players", "2", "--games", "1", "--kind", kind]
+    assert run_here(capsys, *new)[0] == 0
     people = people_of(study)
     done = people[0]["games"][0]
     for person in people:
         if person["games"][0] == done:
-            answer_all(study, person, "A")
+            answer_all(study, person, "A", steps)
     assert run_here(capsys, "people", "add", str(study), "2")[0] == 0
     assert people_of(study)[:4] == people and all(each["games"] != [done] for each in people_of(study)[4:])
 

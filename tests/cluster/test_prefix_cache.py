@@ -49,6 +49,20 @@ def test_blocks_of_full_size_are_as_long_as_vllm_says_on_gpus():
     assert block_tokens(full, gpus=8) == 272, "from here on each GPU keeps a whole head"
 
 
+@pytest.mark.parametrize(
+    ("gpus", "dtype", "block"),
+    [
+        (1, "float32", 66),  # 768 * 3 * 2 + 512 * 128 * 4 bytes of a state, 8 heads * 512 of a token
+        (1, "bfloat16", 34),
+        (8, "float32", 68),  # (512 + 2 * 8 * 128) / 8 * 3 * 2 + 64 * 128 * 4: each GPU has the group, and a head
+    ],
+)
+def test_blocks_of_mamba_2_hold_the_state_of_a_gpu_with_its_copy_of_the_group(gpus, dtype, block):
+    mamba = {"mamba_num_heads": 8, "mamba_head_dim": 64, "ssm_state_size": 128, "n_groups": 1, "conv_kernel": 4}
+    config = {**mamba, "mamba_ssm_cache_dtype": dtype, "num_attention_heads": 8, "head_dim": 128}
+    assert block_tokens(config, smallest=1, gpus=gpus) == block
+
+
 prompts = st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=40), min_size=1, max_size=12)
 
 

@@ -151,6 +151,11 @@ def test_a_plan_says_what_it_buys(tmp_path):
     assert row["episodes saved"] == pytest.approx(1 - 69 / 150)
     assert row["games for ±0.1"] == games_for_precision(0.1)
     assert row["games to find 0.2"] == games_to_detect(0.2, 0.3)
+    settings = load_settings([*GAMES, "suite.domains=[medical,music,chemical]", "suite.difficulties=[easy,hard]"])
+    table = precision_table(settings, None, precision=0.1, detect=0.2)
+    (row,) = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
+    for wanted in ("for ±0.1", "to find 0.2"):
+        assert row[f"per cell {wanted}"] == math.ceil(row[f"games {wanted}"] / 6), "a cell is a task at a level"
     with pytest.raises(UserError, match="--detect 2"):
         precision_table(settings, None, detect=2)
 

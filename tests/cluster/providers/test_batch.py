@@ -1,6 +1,7 @@
 """Turns as batch jobs: killed at each step of a job's life, no turn is asked or paid for twice."""
 
 import asyncio
+import datetime
 import json
 import math
 import multiprocessing
@@ -77,6 +78,34 @@ async def test_a_job_is_waited_for_in_every_state_in_which_it_may_do_more_and_in
         made._client = SimpleNamespace(batches=made._batches)
         name = getattr(state, "name", state).removeprefix("JOB_STATE_")
         assert await made.has_ended("a job") == (name not in at_work.split()), name
+
+
+@pytest.mark.parametrize("jobs", [OpenAIBatches, AnthropicBatches, GeminiBatches])
+async def test_a_job_is_looked_for_though_the_clocks_differ_by_a_day_and_no_further(jobs):
+    since, day = 1_000_000.0, 86_400
+    listed = {"ahead": day, "other": -day / 2, "behind": -day, "old other": -day - 1, "too old": -2 * day}
+
+    async def latest_first(**given):
+        for name, at in listed.items():
+            key = "another" if "other" in name else "key"
+            when = datetime.datetime.fromtimestamp(since + at, datetime.UTC)
+            yield SimpleNamespace(
+                id=name,
+                name=name,
+                display_name=key,
+                metadata={"raycade_job": key},
+                create_time=when,
+                created_at=when.timestamp() if jobs is OpenAIBatches else when,
+                request_counts=SimpleNamespace(model_dump=lambda key=key: {"processing": 1, "succeeded": len(key) - 2}),
+            )
+
+    async def awaited(**given):
+        return latest_first()
+
+    made = object.__new__(jobs)
+    made._batches = SimpleNamespace(list=awaited if jobs is GeminiBatches else latest_first)
+    made._client = SimpleNamespace(batches=made._batches)
+    assert await made.candidates("key", ("one", "two"), since) == ["ahead", "behind"]
 
 
 @pytest.mark.slow
