@@ -1,12 +1,14 @@
 """Games that agree with the real world, ignore or contradict it: the same but for what their tests show."""
 
 import asyncio
+import contextlib
 import dataclasses
 
 import pytest
 
 from benchmarks.kumo_world import cells
 from envs.kumo import DomainError, GenerationError, OptimalSearch, Task, available_domains, generate_tasks, load_domain
+from envs.kumo import world as world_module
 from envs.kumo.domain_file import domains_with_table, parse_domain
 from envs.kumo.world import WORLDS, generate_world_tasks, share_false, true_states
 from evals.conversation import Conversation
@@ -133,6 +135,17 @@ def test_the_book_does_not_tell_the_right_answer_at_once():
     player = ShortcutPlayer("names_at_once")
     won = [asyncio.run(play_puzzle(puzzle, Conversation(game, player), regret=False)).success for game, puzzle in games]
     assert 4 <= sum(won) <= 16, "a quarter, as by chance"
+
+
+@pytest.mark.parametrize("likeliest", [False, True])
+def test_where_likely_answers_abound_they_are_still_right_by_chance_at_most(likeliest, monkeypatch):
+    monkeypatch.setattr(world_module, "_is_likeliest", lambda game: likeliest)
+    monkeypatch.setattr(world_module, "ATTEMPTS", 20)
+    made = 0
+    for seed in range(16):
+        with contextlib.suppress(GenerationError):
+            made += len(generate_world_tasks(load_domain("rivers"), "agree", count=1, seed=seed))
+    assert made < 16 / 2 if likeliest else made == 16
 
 
 def test_a_table_that_is_too_small_is_told():
