@@ -146,6 +146,7 @@ def test_all_are_played_in_order_on_the_same_games_by_one_engine_each_with_its_o
     assert new[0] == "start checkpoint-200" and {*new[1:]} == {"ask checkpoint-200"}
     curve = json.loads((world / "out" / "tables" / "checkpoints_1.json").read_text())[0]
     assert [row[0] for row in curve["rows"]] == [3, 20, 100, 200]
+    assert watch(world, capsys, "--once", "cluster.commit_seconds=.05")[0] == 0, "how it is played may change"
     code, _, err = watch(world, capsys, "--once", "suite.tasks_per_domain=5")
     assert code == 2 and "was begun with" in err, "one curve, one set of games"
 
@@ -165,7 +166,7 @@ def test_an_engine_that_dies_is_replaced_and_what_was_played_stays(world, capsys
     assert events(world) == ["start step-1", "start step-1"]
 
 
-def test_a_checkpoint_that_cannot_be_played_is_named_and_the_next_one_is_played(world, capsys):
+def test_a_checkpoint_that_cannot_be_played_is_named_and_the_next_one_is_played(world, capsys, monkeypatch):
     write_checkpoint(world / "training" / "step-1", 1)
     (world / "deaths").write_text("2")
     write_checkpoint(world / "training" / "step-2", 1)
@@ -174,6 +175,10 @@ def test_a_checkpoint_that_cannot_be_played_is_named_and_the_next_one_is_played(
     assert (world / "out" / "step-2" / "summary.json").exists()
     code, _, _ = watch(world, capsys)
     assert code == 0 and (world / "out" / "step-1" / "summary.json").exists(), "tried again by the next command"
+    write_checkpoint(world / "training" / "step-3", 1)
+    (world / "deaths").write_text("2")
+    monkeypatch.setattr(Watch, "_wait", lambda self, seconds: True)
+    assert watch(world, capsys, "--until", "3")[0] == 1, "not waited for: its step was reached"
 
 
 @pytest.mark.slow
@@ -218,6 +223,16 @@ def test_it_waits_for_more_until_a_step_is_played_or_the_training_says_that_it_i
     (world / "training" / "DONE").touch()
     assert watch(world, capsys, "--until", "100")[0] == 0
     assert (world / "out" / "step-9" / "summary.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("summary", "played"),
+    [('{"missing": 0}', True), ('{"missing": 2}', False), ("{}", False), ("[]", False), ('{"miss', False), ("", False)],
+)
+def test_a_checkpoint_is_played_when_its_scores_say_that_nothing_is_missing(summary, played, tmp_path):
+    assert not watch_module._is_played(tmp_path)
+    (tmp_path / "summary.json").write_text(summary)
+    assert watch_module._is_played(tmp_path) is played
 
 
 def test_a_stopping_rule_cuts_each_checkpoint_s_plan(world, capsys):

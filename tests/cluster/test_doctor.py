@@ -185,6 +185,44 @@ def test_a_jobs_ports_are_taken(tmp_path, monkeypatch):
             each.close()
 
 
+@pytest.mark.parametrize(
+    ("proxy", "around", "status"),
+    [("", "", "ok"), ("http://p", "", "warn"), ("http://p", "10.0.0.7", "ok"), ("http://p", "*", "ok")],
+)
+def test_calls_of_ray_go_around_a_proxy(proxy, around, status, tmp_path, monkeypatch):
+    monkeypatch.setenv("http_proxy", proxy)
+    monkeypatch.setenv("no_proxy", around)
+    for name in ("HTTP_PROXY", "grpc_proxy", "NO_PROXY", "SLURM_JOB_ID"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(network, "address_towards", lambda name: "10.0.0.7")
+    monkeypatch.setattr(network, "listens", lambda address: True)
+    monkeypatch.setattr(network.socket, "create_server", lambda address: closing(socket.socket()))
+    assert network.ports(need(tmp_path, "model=simulated", "cluster=ray")).status == status
+
+
+@pytest.mark.parametrize(("replicas", "status"), [("2", "ok"), ("3", "fail"), ("fit", "ok")])
+def test_a_cluster_must_have_room_for_all_replicas(replicas, status, tmp_path, monkeypatch):
+    from cluster.ray_backend import actors, capacity
+
+    monkeypatch.setattr(network, "_greeted", lambda address: None)
+    monkeypatch.setattr(actors, "start_ray", lambda cluster: None)
+    monkeypatch.setattr(capacity, "living_nodes", lambda: [{}])
+    monkeypatch.setattr(capacity, "replicas_that_fit", lambda model: 2)
+    asked = ["model=simulated", "model.replica.cpus=1", "cluster=ray", "cluster.address=h:1"]
+    outcome = network.ray_cluster(need(tmp_path, *asked, f"cluster.replicas={replicas}"))
+    assert outcome.status == status and "1 node, room for 2 replicas" in outcome.found
+
+
+@pytest.mark.parametrize(
+    ("url", "asked"), [("https://a", "a:443"), ("http://a/v1", "a:80"), ("https://a:8443/v1", "a:8443")]
+)
+def test_an_endpoint_is_tried_at_its_port(url, asked, tmp_path, monkeypatch):
+    tried = []
+    monkeypatch.setattr(network, "listens", tried.append)
+    outcome = network.endpoint(need(tmp_path, "model=openai", "model.engine.model=m", f"model.engine.base_url={url}"))
+    assert tried == [asked] and outcome.status == "fail"
+
+
 def test_an_address_of_ray_where_nobody_or_another_program_listens(tmp_path):
     with closing(socket.create_server(("127.0.0.1", 0))) as free:
         port = free.getsockname()[1]

@@ -13,8 +13,11 @@ from cluster.ray_backend import capacity
 @pytest.fixture
 def nodes(monkeypatch):
     def are(*gpus: float) -> None:
-        found = [{"Resources": {"GPU": n, "CPU": 64.0}, "NodeManagerAddress": f"n{i}"} for i, n in enumerate(gpus)]
-        monkeypatch.setattr(capacity, "living_nodes", lambda: found)
+        found = [
+            {"Resources": {"GPU": n, "CPU": 64.0}, "NodeManagerAddress": f"n{i}", "Alive": i < len(gpus)}
+            for i, n in enumerate((*gpus, 8.0))
+        ]
+        monkeypatch.setattr(capacity.ray, "nodes", lambda: found)
 
     return are
 

@@ -78,6 +78,13 @@ def test_vllm_knows_every_architecture_and_every_parser():
     assert all(f'"{each.parser}"' in parsers for each in thinking)
 
 
+def test_pictures_are_enlarged_and_reduced_to_the_bounds_of_the_settings():
+    rule = families()["qwen2_5_vl"].pictures
+    bounds = {"size": {"shortest_edge": 9 * 28**2, "longest_edge": 100 * 28**2}}
+    assert [rule.within(bounds).tokens(edge, edge) for edge in (28, 140, 1008)] == [9, 25, 100]
+    assert rule.within({}) == rule
+
+
 @pytest.mark.parametrize("name", [name for name, family in families().items() if family.pictures])
 def test_pictures_take_the_tokens_that_the_engine_counted(name):
     rule = families()[name].pictures
