@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime
+import itertools
 import json
 import math
 import multiprocessing
@@ -13,6 +14,8 @@ from typing import get_args
 import pytest
 from anthropic.types.messages import MessageBatch
 from google.genai.types import JobState
+from hypothesis import given
+from hypothesis import strategies as st
 from openai.types import Batch
 
 from cluster.config.settings import load_settings
@@ -106,6 +109,19 @@ async def test_a_job_is_looked_for_though_the_clocks_differ_by_a_day_and_no_furt
     made._batches = SimpleNamespace(list=awaited if jobs is GeminiBatches else latest_first)
     made._client = SimpleNamespace(batches=made._batches)
     assert await made.candidates("key", ("one", "two"), since) == ["ahead", "behind"]
+
+
+@given(st.lists(st.integers(0, 300), max_size=20))
+def test_jobs_are_filled_up_to_the_provider_s_limits_one_after_the_other(lengths):
+    made = object.__new__(connection.BatchConnection)
+    made._format = SimpleNamespace(most_turns=3, most_bytes=1000)
+    made._bodies = {str(number): {"text": "x" * length} for number, length in enumerate(lengths)}
+    made._queue = dict.fromkeys([*made._bodies, "not asked yet"], 1.0)
+    jobs = made._jobs_of_queue()
+    assert [turn for job in jobs for turn in job] == [*made._bodies] and [*made._queue] == ["not asked yet"]
+    sizes = [[len(json.dumps(made._bodies[turn])) + 200 for turn in job] for job in jobs]
+    assert all(len(job) <= 3 and sum(job) <= 1000 for job in sizes)
+    assert all(len(job) == 3 or sum(job) + after[0] > 1000 for job, after in itertools.pairwise(sizes))
 
 
 @pytest.mark.slow
