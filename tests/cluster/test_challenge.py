@@ -110,6 +110,14 @@ def test_a_registered_run_is_compared_with_what_was_done(tmp_path, capsys):
     assert digest in table.notes[0] and "The oracle wins." in table.title
     assert {row[0] for row in table.rows} >= {"plan", "players", "stopping rule", "measure", "registered first"}
     assert {row[-1] for row in table.rows} == {"yes"}
+    # Each session is played by the version that was registered.
+    run, commit = Run(run_dir), json.loads(file.read_text())["versions"]["git_commit"]
+    for commits, kept in (([commit, commit], "yes"), ([commit, "another"], "NO"), (["another"], "NO")):
+        sessions = [{"began": "9999", "git_commit": each} for each in commits]
+        found = registration_table(
+            SimpleNamespace(path=run.path, rule=run.rule, planned=run.planned, sessions=sessions), "A"
+        )
+        assert {row[0]: row[-1] for row in found.rows}["git_commit"] == kept
     # Another rule is another study.
     assert command("run", *started, "stop.alpha=.2") == 0
     kept = {row[0]: row[-1] for row in registration_table(Run(run_dir), "A").rows}

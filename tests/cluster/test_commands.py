@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import datetime
+import io
 import json
 import os
 import re
@@ -16,12 +17,15 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
+from rich.console import Console
 
 from cluster.commands.list_models import list_others
 from cluster.commands.list_runs import list_runs
 from cluster.commands.show_episode import list_episodes
 from cluster.completion import _overrides
 from cluster.config.settings import load_settings
+from cluster.observe.episode_text import _drawn
 from cluster.observe.progress import short
 from cluster.observe.run_status import Pace, run_status
 from cluster.runner.episode_queue import expected_work
@@ -194,6 +198,10 @@ def test_pictures_are_drawn_as_half_blocks(tmp_path, capsys):
     plain = run_here(capsys, "show", str(tmp_path / "run"), name[:6])[1]
     assert drawn.count("▀") + drawn.count("▄") > 500 and "▀" not in plain
     assert "[picture: kidgym, 576 x 576" in plain
+    for columns, lines in ((30, 15), (200, 32)):  # half as many lines as columns, of which there are 64 at most
+        console = Console(file=io.StringIO(), width=columns)
+        console.print(_drawn(Image.new("RGB", (576, 576)), "blocks", columns))
+        assert console.file.getvalue().count("\n") == lines
 
 
 def test_a_long_text_is_cut_unless_all_is_asked_for(run_dir, capsys, monkeypatch):

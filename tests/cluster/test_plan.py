@@ -11,6 +11,7 @@ from cluster.models.memory import fit_on
 from cluster.models.table import gpus
 from cluster.models.table import rows as models
 from cluster.observe.performance import TIMINGS
+from cluster.suite_commands.kumo.stages import _Pipeline, run_command
 
 SMALL = [
     "suite=kumo",
@@ -190,3 +191,17 @@ def test_gpus_cost_what_an_hour_of_them_does(tmp_path):
     gpus = ("cluster.gpu_hour_price=2.5", "model.replica.gpus=4", "cluster.replicas=2", "model.replica.nodes=3")
     rows = dict(describe_plan(settings(*gpus), like)[0].rows)
     assert float(rows["cost of GPUs"]) == pytest.approx(rows["expected model calls"] * 10 * 4 * 3 * 2.5, rel=0.001)
+
+
+def test_a_pipeline_s_rounds_revise_and_check_what_is_expected_to_be_refused(tmp_path, monkeypatch):
+    found = []
+    monkeypatch.setattr(_Pipeline, "show_estimates", lambda self, estimates: found.extend(estimates))
+    asked = ["model=simulated", "decoding=free", "suite.proposals=4", "suite.tasks_per_domain=2", "suite.rounds=3"]
+    assert run_command("make", tmp_path / "new", asked, estimate=True) == 0
+    books = 4 * 2  # of which each round revises and checks half again
+    assert {each.stage: each.items for each in found if each.stage != "propose"} == {
+        "configure": 4,
+        "write": books,
+        "check": books * 1.75,
+        "revise": books * 0.75,
+    }

@@ -83,6 +83,15 @@ def test_a_beginning_sent_first_makes_a_hybrid_cache_serve_what_attention_would(
         assert hybrid.ask(prompt) == attention.ask(prompt)
 
 
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(2, 20))
+def test_a_beginning_sent_first_is_whole_units_of_what_is_shared_and_parts_no_picture(shared, start, length):
+    hybrid = HybridCache(8, 4)
+    hybrid.ask([*range(shared), *range(50, 80)])
+    end = hybrid.missing([*range(shared), *range(100, 150)], [range(start, start + length)])
+    assert end % 4 == 0 and end <= shared and end not in range(start + 1, start + length)
+    assert end or shared < 4 or start < shared, "all that is shared, if no picture is in the way"
+
+
 @pytest.mark.parametrize(("unit", "after_reply"), [(None, 0), (32, 608)])
 def test_states_are_kept_where_vllm_kept_them(unit, after_reply):
     """vLLM 0.32 reported these numbers for such prompts (Qwen3.5 with blocks of 640, 2,048 tokens a step)."""

@@ -12,6 +12,7 @@ from cluster.engines.simulated import SimulatedEngine
 from cluster.errors import RunFailedError, UserError
 from cluster.runner.model_player import request_for
 from cluster.storage.stored_run import Run
+from evals.players import RandomPlayer
 from evals.suite import play_episode
 from evals.types import PlayerError
 from tests.cluster.conftest import EASY, leave
@@ -33,13 +34,14 @@ class Direct:
 
 @pytest.fixture
 def run_dir(tmp_path):
-    settings = load_settings([*SMALL, *FAST, f"run_dir={tmp_path / 'run'}"])
+    settings = load_settings([*SMALL, *FAST, "baselines=[random]", f"run_dir={tmp_path / 'run'}"])
 
     async def play():
         engine = settings.model.make_engine()
         await engine.start()
         player = Direct(engine, settings.decoding)
-        records = [await play_episode(settings.suite, episode, player) for episode in settings.plan]
+        players = {"simulated": player, "random": RandomPlayer()}
+        records = [await play_episode(settings.suite, each, players[each.player]) for each in settings.plan]
         await engine.close()
         return records
 
@@ -48,7 +50,9 @@ def run_dir(tmp_path):
 
 
 def turns(run_dir):
-    return sum(len(each) for each in Run(run_dir).episodes(["turns"])["turns"].to_pylist())
+    """Of the model, which alone is asked again."""
+    rows = Run(run_dir).episodes(["player", "turns"]).to_pylist()
+    return sum(len(row["turns"]) for row in rows if row["player"] == "simulated")
 
 
 def test_the_same_engine_agrees_with_itself(run_dir, capsys):

@@ -201,6 +201,8 @@ def test_a_run_is_compared_with_what_the_other_had_reached_at_its_beginning(few_
     start(run_dir, "baselines=[]", "stop=decided", f"against={other}")
     assert read_rule(run_dir) == rule
     assert summary(run_dir)["stopping"]["decisions"][0]["verdict"] == "first"
+    start(run_dir, "baselines=[]", "stop=decided", f"against={other}", "stop.measure=steps", "stop.bounds=[0,100]")
+    assert max(read_rule(run_dir).other.values()) > 1, "another measure is looked up anew"
 
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf])

@@ -58,6 +58,9 @@ def test_the_mask_leaves_the_offered_actions_only_and_others_waste_a_step():
     _, reward, terminated, truncated, info = env.step(8)
     assert (info["accepted"], info["frame"], info["steps"]) == (False, frame, 1)
     assert (reward, terminated, truncated) == (0.0, False, False)
+    while not truncated:
+        *_, truncated, info = env.step(8)
+    assert info["actions"] == () and not info["action_mask"].any(), "nothing is offered after the end"
 
 
 @pytest.mark.parametrize(("cell_pixels", "edge"), [(32, 288), (64, 576), (96, 864)])

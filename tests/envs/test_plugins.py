@@ -1,7 +1,9 @@
 """Registered names: where they come from, what is refused, and that listing imports nothing."""
 
+import colorsys
 import json
 import sys
+from importlib.machinery import PathFinder
 
 import pytest
 
@@ -23,6 +25,14 @@ def test_built_in_names_are_loaded_and_others_refused_with_what_there_is():
     assert plugins.load("raycade.none", "ours", OURS) is json.dumps
     with pytest.raises(ValueError, match="ours"):
         plugins.load("raycade.none", "theirs", OURS)
+
+
+def test_a_folder_s_modules_take_nobody_s_place(folder):
+    (folder / "colorsys.py").touch()
+    (folder / "mine_module.py").touch()
+    assert plugins.folders() == [folder]
+    places = [PathFinder.find_spec(name).origin for name in ("colorsys", "mine_module")]
+    assert places == [colorsys.__file__, str(folder / "mine_module.py")]
 
 
 def test_a_folder_s_names_are_listed_without_importing_anything(folder):

@@ -109,6 +109,13 @@ def test_a_domain_without_solvable_games_is_refused():
         next(stream_likely(domain_of("medical"), 5, 2))
 
 
+def test_a_domain_is_given_up_after_so_many_books_in_a_row_only(monkeypatch):
+    found = itertools.cycle([0.0, ENOUGH])
+    monkeypatch.setattr("envs.kumo.likely.generate.TRIES", 2)
+    monkeypatch.setattr("envs.kumo.likely.generate.least_certainty", lambda task: next(found))
+    assert [task.index for task in itertools.islice(stream_likely(domain_of("medical"), 4, 6), 4)] == [0, 1, 2, 3]
+
+
 class Stubborn:
     """Repeats a test, says twice something that cannot be read, and then always the same."""
 
