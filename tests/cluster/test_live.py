@@ -7,6 +7,7 @@ import io
 import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -380,3 +381,21 @@ async def test_the_terminal_shows_in_eighty_columns_what_is_running(run):
     assert max(map(len, text.splitlines())) <= 80 and "\x1b" not in text
     for said in ("at work", "41 episodes running", "1,234 tokens/s", "2.50", "turn 2", "the end", "Progress by cell"):
         assert said in text
+
+
+async def test_a_run_is_looked_at_until_all_is_played(run):
+    directory, _ = run
+    looks = terminal._Looks(Run(directory.path))
+    for ids in ((), PLAN[4:-1], PLAN[-1:]):
+        if ids:
+            directory.commit(await rows(ids))
+        looks._again = 0.0
+        looks.shown()
+        assert looks.complete is (ids == PLAN[-1:])
+
+
+def test_cells_that_are_being_played_come_first():
+    counts = [(0, 0), (5, 0), (0, 2), (3, 2), (1, 0)]
+    cells = [SimpleNamespace(done=done, failed=failed, planned=5) for done, failed in counts]
+    found = [(cell.done, cell.failed) for cell in terminal._unfinished(cells)]
+    assert found == [(0, 2), (1, 0), (0, 0), (5, 0), (3, 2)]

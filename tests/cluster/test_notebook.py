@@ -69,6 +69,7 @@ def test_everything_shows_itself(folder):
     assert {each.path.name for each in found} == {"calm", "wild"} and len(found[:1]) == 1
     assert "<td>calm</td>" in found._repr_html_()
     run = next(each for each in found if each.path.name == "calm")
+    assert all((each._repr_html_() in run._repr_html_()) == each.table.headline for each in run.tables.values())
     assert "<caption>Episodes</caption>" in run._repr_html_() and "| player |" in repr(run.tables["coverage"])
     figure = next(iter(run.figures.values()))
     assert Image.open(io.BytesIO(figure._repr_png_())).width > 500 and "<figcaption>" in figure._repr_html_()

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from cluster.commands import sweep as module
 from cluster.commands.report import Results
+from cluster.errors import RunFailedError, UserError
 from tests.cluster.test_cli import SMALL, run_here
 
 
@@ -33,6 +34,11 @@ def sweep(monkeypatch, tmp_path, capsys):
 
 def test_a_sweep_plays_every_run(sweep):
     assert sweep(0, 0, 0)[:2] == (["oracle", "simulated", "random"], 0)
+
+
+@pytest.mark.parametrize(("end", "expected"), [(1, 1), (RunFailedError("broken"), 1), (UserError("wrong"), 2)])
+def test_a_run_that_fails_stops_no_other_and_is_not_forgotten(sweep, end, expected):
+    assert sweep(end, 0, 0)[:2] == (["oracle", "simulated", "random"], expected)
 
 
 def test_a_stopped_run_stops_the_sweep(sweep):

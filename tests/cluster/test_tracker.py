@@ -7,11 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster.commands import upload as upload_module
+from cluster.commands.upload import tracker_section
+from cluster.errors import UserError
 from cluster.observe.run_statistics import PlayerStatistics, RunStatistics
 from cluster.observe.tracker import FinalResults, Watcher, make_tracker
 from cluster.observe.wandb_tracker import LIVE, PROGRESS, WandbTracker, _side_by_side, _text
 from cluster.runner.messages import PlayerCounts, ReplicaUse, Report
+from cluster.storage.run_directory import RunDirectory
+from cluster.storage.stored_run import Run
 from envs.kidgym import make
+from tests.cluster.test_ledger import PLAN
 
 RESULTS = FinalResults({"episodes/done": 2.0}, {"planned": 2, "tables": []}, (), lambda count: [])
 
@@ -160,3 +166,22 @@ def test_texts_are_harmless_and_not_endless():
     assert _text("\x1b[31m") == "\\x1b[31m"
     assert len(_text("x" * 1_000_000)) < 21_000 and "980,000 more" in _text("x" * 1_000_000)
     assert _text("x" * 20_000) == "x" * 20_000
+
+
+def test_a_tracker_to_upload_to_is_as_named_else_as_the_run_had_it_else_as_its_file_says():
+    stored = {"type": "wandb", "project": "ours", "episodes": 3}
+    found = tracker_section(stored, ["tracker.project=theirs", "tracker.tags=[a]"])
+    assert (found["project"], found["episodes"], found["tags"], found["mode"]) == ("theirs", 3, ["a"], "offline")
+
+
+def test_nothing_is_uploaded_of_a_run_that_is_played(tmp_path, monkeypatch):
+    sent = []
+    monkeypatch.setattr(upload_module, "send", lambda run, section: sent.append(section["type"]))
+    directory = RunDirectory(tmp_path / "run")
+    directory.claim()
+    directory.begin(PLAN, {"config.yaml": "suite: {type: toy}\nmodel: {name: fake}\n"})
+    with pytest.raises(UserError, match="still played"):
+        upload_module.upload(Run(directory.path), [])
+    directory.release()
+    upload_module.upload(Run(directory.path), [])
+    assert sent == ["wandb"]
