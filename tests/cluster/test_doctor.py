@@ -173,6 +173,47 @@ def test_too_little_memory_in_a_job(tmp_path, monkeypatch):
     assert_mended(machine.memory(need(tmp_path)), "--mem: 1.0 GiB", "ask Slurm for more: --mem=")
 
 
+@pytest.mark.parametrize(("spare", "status"), [(19.9, "fail"), (20.1, "ok")])
+def test_memory_is_needed_by_driver_and_engine_and_twice_by_the_cache_of_pictures(spare, status, tmp_path, monkeypatch):
+    limit = (machine.DRIVER_GIB + machine.ENGINE_GIB + spare) * machine.GIB
+    monkeypatch.setattr(machine, "memory_limit", lambda: (limit, "control group"))
+    monkeypatch.setattr(machine.psutil, "virtual_memory", lambda: SimpleNamespace(available=2 * limit))
+    monkeypatch.setattr(machine, "gpus_here", lambda: ())
+    asked = need(tmp_path, "model=qwen2_5_vl_7b", "model.engine.mm_processor_cache_gb=10")
+    assert machine.memory(asked).status == status
+
+
+@pytest.mark.parametrize(
+    ("limits", "found"),
+    [
+        ({"a/b/memory.max": "max", "a/memory.max": "5000"}, (5000.0, "control group")),
+        ({"a/b/memory.max": "4000", "a/memory.max": "5000"}, (4000.0, "control group")),
+        ({"memory/a/memory.limit_in_bytes": "3000"}, (3000.0, "control group")),
+        ({}, (9000.0, "")),
+    ],
+)
+def test_the_least_limit_of_all_control_groups_above_counts(limits, found, tmp_path, monkeypatch):
+    for name, text in limits.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{text}\n")
+    groups = tmp_path / "cgroup"
+    groups.write_text("0::/a/b\n3:cpu:/a\n4:memory,pids:/a/b\n")
+    monkeypatch.setattr(machine, "Path", lambda name: groups)
+    monkeypatch.setattr(machine, "CGROUP", tmp_path)
+    monkeypatch.setattr(machine.psutil, "virtual_memory", lambda: SimpleNamespace(total=9000))
+    monkeypatch.delenv("SLURM_MEM_PER_NODE", raising=False)
+    assert machine.memory_limit() == found
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "status"),
+    [(1023, 65536, "fail"), (1024, 65536, "warn"), (4095, -1, "warn"), (4096, 4096, "ok"), (4000, 4095, "fail")],
+)
+def test_files_that_may_be_opened(soft, hard, status, tmp_path, monkeypatch):
+    monkeypatch.setattr(machine.resource, "getrlimit", lambda kind: (soft, hard))
+    assert machine.open_files(need(tmp_path)).status == status
+
+
 def test_a_jobs_ports_are_taken(tmp_path, monkeypatch):
     monkeypatch.setenv("SLURM_JOB_ID", "433")
     taken = [socket.socket() for _ in ports_of_job(433)]

@@ -37,6 +37,7 @@ def model(**needs) -> ModelSettings:
         ((16, 4, 4), {"gpus": 4, "nodes": 3}, 1),
         ((4, 4, 4), {"gpus": 4, "nodes": 2}, 1),
         ((8, 5, 0), {"gpus": 2}, 6),
+        ((0.7,), {"gpus": 0.1}, 7),  # .7 / .1 is a little less
         ((), {"gpus": 1}, 0),
         ((1, 1, 1), {"gpus": 0, "cpus": 0}, 3),
     ],
@@ -93,3 +94,10 @@ def test_a_replica_with_labels_fits_on_nodes_that_have_them(monkeypatch):
     assert capacity.replicas_that_fit(labeled) == 2
     with pytest.raises(UserError, match=r"with the labels.*H100"):
         capacity.check_fit(ClusterSettings(replicas=3), labeled)
+
+
+@pytest.mark.parametrize(("replicas", "runners"), [(1, 1), (8, 1), (9, 2), (17, 3), ("fit", 2)])
+def test_a_runner_is_started_for_every_eight_replicas(nodes, replicas, runners):
+    nodes(9)
+    assert capacity.count_runners(ClusterSettings(replicas=replicas), model(gpus=1)) == runners
+    assert capacity.count_runners(ClusterSettings(replicas=replicas, runners=5), model(gpus=1)) == 5

@@ -15,6 +15,7 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from envs import plugins
 from envs.file_picture import FilePicture
@@ -347,6 +348,13 @@ def test_of_a_file_that_is_no_picture_only_the_beginning_is_read(tmp_path, monke
     monkeypatch.setattr("envs.file_picture.read_bytes", lambda *each: pytest.fail("read whole"))
     with pytest.raises(ValueError, match="no PNG or JPEG picture"):
         FilePicture(str(tmp_path / "secret"), "", 8, 8).render()
+
+
+def test_what_is_transparent_in_a_picture_is_white_and_half_of_it_mixed(tmp_path):
+    image = Image.new("RGBA", (3, 1))
+    image.putdata([(200, 0, 0, 0), (200, 0, 0, 255), (0, 0, 0, 128)])
+    image.save(tmp_path / "a.png")
+    assert FilePicture.read(tmp_path / "a.png").render().tolist() == [[[255] * 3, [200, 0, 0], [127] * 3]]
 
 
 def test_a_picture_that_is_a_pipe_is_refused(tmp_path):
