@@ -19,7 +19,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from cluster.commands.run import run, show_results
-from cluster.config.compose import compose_config, with_new_keys
+from cluster.config.compose import compose_config, offer_plugins, with_new_keys
 from cluster.config.settings import check_config, check_pictures, settings_from_config
 from cluster.errors import BAD_INPUT, CONTINUE, RUN_FAILED, RunFailedError, UserError
 from evals.types import stable_hash
@@ -49,6 +49,7 @@ def multirun(overrides: Sequence[str]) -> int:
     """
     for combination in _combinations(overrides):  # before Hydra stores all overrides, secrets included
         check_config(compose_config(combination))
+        offer_plugins(combination, overrides)  # to Hydra, which composes each of them once more
     _announce()
     outcomes = _launch(overrides)
     print("\nmultirun:", file=sys.stderr)

@@ -138,19 +138,24 @@ def with_new_keys(overrides: Sequence[str]) -> list[str]:
     return [f"++{each}" if re.match(r"(?:suite|model|cluster|tracker|stop)\.[^=]+=", each) else each for each in longer]
 
 
-def offer_plugins(overrides: Sequence[str] = ()) -> None:
+def offer_plugins(overrides: Sequence[str] = (), further: Sequence[str] = ()) -> None:
     """Make registered suites and engines without a file in ``conf`` selectable, and the models of the table.
 
-    Those that no override mentions can be listed, but are not imported: they may be slow, or broken.
+    Those that no override mentions can be listed, but are not imported: they may be slow, or broken. Nor have they values,
+    as Hydra copies all of them for each configuration.
+
+    Args:
+        overrides: Of one run.
+        further: Of other runs, whose suites and models are offered too.
 
     Raises:
         UserError: one that is mentioned cannot be imported; the files of a model that ``overrides`` name are not found.
     """
-    mentioned = set(re.findall(r"[\w.-]+", " ".join(overrides)))
+    mentioned = set(re.findall(r"[\w.-]+", " ".join([*overrides, *further])))
     files_of_others = any("searchpath" in override for override in overrides)  # which may name any of them
     store = ConfigStore.instance()
     for name, node in selectable(overrides).items():
-        store.store(group="model", name=name, node=node)
+        store.store(group="model", name=name, node=node if name in mentioned or files_of_others else {})
     for section, group in FOLDERS.items():
         for name in names_without_file(section):
             node = default_config(section, name) if name in mentioned or files_of_others else {TYPE: name}

@@ -12,7 +12,7 @@ from tests.cluster.test_cli import SMALL, run_here
 
 @pytest.fixture
 def sweep(monkeypatch, tmp_path, capsys):
-    """A sweep over three models whose runs end with these codes; tells what was played and what came out."""
+    """A sweep over three models, one of the table, whose runs end with these codes; tells what was played and came out."""
 
     def play(*codes):
         played, ends = [], iter(codes)
@@ -26,14 +26,14 @@ def sweep(monkeypatch, tmp_path, capsys):
         monkeypatch.setattr(module, "run", run)
         monkeypatch.setattr(module, "_announce", lambda: None)  # its log handlers would outlive the test
         monkeypatch.chdir(tmp_path)
-        code, _, err = run_here(capsys, "run", "-m", *SMALL, "model=oracle,simulated,random")
+        code, _, err = run_here(capsys, "run", "-m", *SMALL, "model=qwen2_5_vl_7b,simulated,random")
         return played, code, err
 
     return play
 
 
 def test_a_sweep_plays_every_run(sweep):
-    assert sweep(0, 0, 0)[:2] == (["oracle", "simulated", "random"], 0)
+    assert sweep(0, 0, 0)[:2] == (["qwen2_5_vl_7b", "simulated", "random"], 0)
 
 
 @pytest.mark.parametrize(("end", "expected"), [(1, 1), (RunFailedError("broken"), 1), (UserError("wrong"), 2)])
@@ -43,13 +43,13 @@ def test_a_run_that_fails_stops_no_other_and_is_not_forgotten(sweep, end, expect
 
 def test_a_stopped_run_stops_the_sweep(sweep):
     played, code, err = sweep(0, 75)
-    assert (played, code) == (["oracle", "simulated"], 75)
+    assert (played, code) == (["qwen2_5_vl_7b", "simulated"], 75)
     assert "model=random: exit code 75: not played" in err
 
 
 def test_an_interrupt_between_the_play_ends_the_sweep_without_a_trace(sweep):
     played, code, err = sweep(KeyboardInterrupt())
-    assert (played, code) == (["oracle"], 130)
+    assert (played, code) == (["qwen2_5_vl_7b"], 130)
     assert err.endswith("interrupted\n") and "Traceback" not in err
 
 
