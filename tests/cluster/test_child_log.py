@@ -61,3 +61,21 @@ def test_what_a_server_answered_is_found_below_what_a_library_says_instead():
     answered.__context__ = error
     answered.response = None
     assert hub_answer(error) is None
+
+
+REFUSED = "HTTP Error 429 thrown while requesting HEAD https://hub/m"
+BUSY = HubAnswer("429 for HEAD https://hub/m", busy=True)
+
+
+@pytest.mark.parametrize(
+    ("printed", "answer"),
+    [
+        ([REFUSED], BUSY),
+        ([REFUSED, "Retrying in 1s [Retry 1/5]."], None),
+        ([REFUSED, "Rate limited. Waiting 9s", REFUSED, "something else"], BUSY),
+        ([REFUSED.replace("429", "404")], HubAnswer("404 for HEAD https://hub/m", busy=False)),
+        (["something else"], None),
+    ],
+)
+def test_the_last_request_that_was_refused_and_not_made_again_is_what_a_hub_said(printed, answer):
+    assert hub_answer(OSError("no such file"), printed) == answer
