@@ -1,17 +1,18 @@
 """`raycade plan`: what a run would do and how long it may take."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from cluster.commands.plan import describe_plan
 from cluster.config.settings import load_settings
-from cluster.errors import UserError
+from cluster.errors import CONTINUE, UserError
 from cluster.models.memory import fit_on
 from cluster.models.table import gpus
 from cluster.models.table import rows as models
 from cluster.observe.performance import TIMINGS
-from cluster.suite_commands.kumo.stages import _Pipeline, run_command
+from cluster.suite_commands.kumo import stages
 
 SMALL = [
     "suite=kumo",
@@ -195,9 +196,9 @@ def test_gpus_cost_what_an_hour_of_them_does(tmp_path):
 
 def test_a_pipeline_s_rounds_revise_and_check_what_is_expected_to_be_refused(tmp_path, monkeypatch):
     found = []
-    monkeypatch.setattr(_Pipeline, "show_estimates", lambda self, estimates: found.extend(estimates))
+    monkeypatch.setattr(stages._Pipeline, "show_estimates", lambda self, estimates: found.extend(estimates))
     asked = ["model=simulated", "decoding=free", "suite.proposals=4", "suite.tasks_per_domain=2", "suite.rounds=3"]
-    assert run_command("make", tmp_path / "new", asked, estimate=True) == 0
+    assert stages.run_command("make", tmp_path / "new", asked, estimate=True) == 0
     books = 4 * 2  # of which each round revises and checks half again
     assert {each.stage: each.items for each in found if each.stage != "propose"} == {
         "configure": 4,
@@ -205,3 +206,13 @@ def test_a_pipeline_s_rounds_revise_and_check_what_is_expected_to_be_refused(tmp
         "check": books * 1.75,
         "revise": books * 0.75,
     }
+
+
+def test_a_pipeline_s_stage_that_ended_early_is_played_on_before_it_is_saved(monkeypatch):
+    pipeline = object.__new__(stages._Pipeline)
+    pipeline.play, pipeline._overrides = None, lambda stage, number: []
+    pipeline.folder = SimpleNamespace(run=lambda stage, number: SimpleNamespace(complete=False))
+    monkeypatch.setattr(stages, "load_settings", lambda overrides: None)
+    monkeypatch.setattr(stages, "run", lambda settings, play: (0, None))
+    monkeypatch.setattr(stages, "save_accepted", lambda folder, suite: pytest.fail("saved"))
+    assert pipeline._play(SimpleNamespace(stage="write", round=1)) == CONTINUE
