@@ -19,6 +19,7 @@ import pyarrow as pa
 from evals.conversation import Record
 from evals.errors import SuiteError
 from evals.figures import Figure
+from evals.ledger.columns import COLUMNS
 from evals.ledger.records import chat_of, plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
 from evals.players import BUILT_IN_PLAYERS
@@ -132,6 +133,8 @@ def _check_plan(suite: Suite, plan: Sequence[Episode]) -> None:
     for part in suite.parts:
         for name, column in part.columns.items():
             assert name.isidentifier(), f"column {name!r} needs a plain name"
+            # a suite's view gets its columns by these short names, beside those of every ledger
+            assert name not in COLUMNS, f"column {name!r} has the name of a column of every ledger; choose another"
             assert column.help, f"column {name!r} needs a line of help"
 
 

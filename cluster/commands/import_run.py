@@ -20,6 +20,7 @@ from cluster.config.settings import make_suite
 from cluster.config.stored import stored_sections
 from cluster.console import say, warn
 from cluster.errors import UserError
+from cluster.storage.lock import writer_of
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
 from envs.files import FileError, open_regular
@@ -28,7 +29,7 @@ from evals.imports.every_eval_ever import read_every_eval_ever
 from evals.imports.inspect_log import read_inspect
 from evals.imports.reading import Shape, is_unicode, read_as
 from evals.imports.rows import ledger_rows, planned_episode
-from evals.imports.scores import check_scores
+from evals.imports.scores import LEAST_CHECKED, check_scores
 from evals.imports.transcripts import Transcript, plan_by_key, planned_for, replay
 from evals.ledger.parts import LedgerDamagedError
 from evals.ledger.sound_rows import checked_rows
@@ -117,7 +118,7 @@ def main(options: argparse.Namespace) -> None:
         raise UserError("name at least one FILE")
     # beside its place, so that an import that fails leaves nothing there
     beside = options.out.with_name(f".{options.out.name}.import.tmp")
-    shutil.rmtree(beside, ignore_errors=True)
+    _clear(beside)
     directory = RunDirectory(beside)
     directory.claim()
     try:
@@ -139,6 +140,21 @@ def main(options: argparse.Namespace) -> None:
         shutil.rmtree(beside, ignore_errors=True)
         raise
     say(f"{options.out}: {rows:,} of {len(found.plan):,} planned episodes imported from {len(paths)} files")
+
+
+def _clear(beside: Path) -> None:
+    """Remove what an import has left that was killed.
+
+    Raises:
+        UserError: it is not dead.
+    """
+    if not beside.exists():
+        return
+    writer = writer_of(beside)
+    if writer is not None and writer.state == "at work":
+        raise UserError(f"{beside}: another import is at work there ({writer.name})")
+    shutil.rmtree(beside, ignore_errors=True)
+    say(f"{beside}: removed, left by an import that was killed")
 
 
 def _read_once(folder: Path) -> int:
@@ -228,20 +244,24 @@ def _import_own(path: Path, facts: _Carried, transcripts: Iterator[Transcript], 
     found.asked = found.asked or facts.model_dump(include={"history", "deterministic"}, exclude_none=True)
     unplayed = [planned_episode(each, f"{path}, unplayed episodes") for each in facts.unplayed]
     found.add_episodes(_of_suite(unplayed, suite, path), path)
-    read = unchecked = 0
+    played = sum(1 for _ in READERS[path.suffix][1](path)[1])
+    if facts.played not in (None, played):
+        raise FileError(
+            path, f"episodes that were written: {facts.played:,}, found: {played:,}; copy or export it again"
+        )
+    # by the episodes that are there: settings may claim any number of games, and to draw so many may take hours
+    games = max(LEAST_CHECKED, played + len(unplayed))
+    unchecked = 0
     for batch in _batches(transcripts):
-        read += len(batch)
         parts = [_carried_parts(each) for each in batch]
         episodes = _of_suite([episode for episode, _ in parts], suite, path)
         found.add_episodes(episodes, path)
         rows = ledger_rows(suite, parts, str(path), session)
         # another version may score the same replies otherwise
         unchecked += (
-            check_scores(suite, episodes, rows, str(path)) if suite.version == facts.suite_version else len(rows)
+            check_scores(suite, episodes, rows, str(path), games) if suite.version == facts.suite_version else len(rows)
         )
         found.directory.commit_rows(rows)
-    if facts.played not in (None, read):
-        raise FileError(path, f"episodes that were written: {facts.played:,}, found: {read:,}; copy or export it again")
     if unchecked:
         warn(f"{path}: {unchecked_scores(unchecked)}")
     return unchecked

@@ -59,6 +59,7 @@ class ApiEngine(Engine):
         {
             "api_key_env",
             "base_url",
+            "cache_read_price",
             "completion_price",
             "headers",
             "max_num_seqs",

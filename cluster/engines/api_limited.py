@@ -160,8 +160,7 @@ class LimitedEndpoint:
 
     def _price(self, usage: Usage, most: Usage, payment: Payment) -> float:
         """What a request costs; tokens that are not told count with the most that they may be."""
-        if self.spend.unpriced:
-            payment.told = usage.cost is not None
+        payment.told = usage.cost is not None or (not self.spend.unpriced and usage != Usage())
         if usage.cost is not None:
             return usage.cost
         if self.spend.unpriced:

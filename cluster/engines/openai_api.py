@@ -18,8 +18,10 @@ from cluster.engines.api_request import RequestForm, model_reasons
 from cluster.engines.api_secrets import check_base_url, check_no_secrets, read_headers, read_key
 from cluster.engines.base import MANY, Capabilities, Sampling
 from cluster.engines.limits import AdaptiveConcurrency, PerMinute
+from cluster.engines.providers.prices import Prices
 from cluster.engines.spend import Spend
 from envs.settings import Count, NotNegative, Positive, Seconds
+from evals.summary.cost import HIGHEST_PRICE
 
 OPENAI_URL = "https://api.openai.com/v1"
 
@@ -49,6 +51,7 @@ class OpenAIEngine(ApiEngine):
         tokens_per_minute: Positive | None = None,
         prompt_price: NotNegative = 0.0,
         completion_price: NotNegative = 0.0,
+        cache_read_price: NotNegative | None = None,
         spend_cap: Positive | None = None,
         choices: Literal["refuse", "vllm"] = "refuse",
         reasoning: bool = False,
@@ -71,6 +74,7 @@ class OpenAIEngine(ApiEngine):
             tokens_per_minute: likewise, prompt and completion tokens together.
             prompt_price: per million prompt tokens.
             completion_price: per million completion tokens, reasoning included.
+            cache_read_price: per million prompt tokens that the endpoint's cache served; null for ``prompt_price``.
             spend_cap: the run stops when this much was spent (see ``add_spent_elsewhere``) and can be resumed; the
                 last request may exceed it. A try that was sent and is given up, breaks off, or reports no tokens,
                 counts with the most it can cost.
@@ -100,12 +104,17 @@ class OpenAIEngine(ApiEngine):
         if spend_cap is not None and limit in form.extra_body:
             raise ValueError(f"spend_cap: without {limit} (model.engine.extra_body) nothing bounds what a reply costs")
         key, sent, secrets = _read_secrets(api_key_env, headers or {}, base_url)
+        cached = prompt_price if cache_read_price is None else cache_read_price
+        if cached > HIGHEST_PRICE:
+            raise ValueError(f"cache_read_price={cached}: must be from 0 to {HIGHEST_PRICE:g}")
+        prices = Prices(prompt_price, completion_price, cache_read=cached, cache_write=prompt_price)
         endpoint = LimitedEndpoint(
             Endpoint(check_base_url(base_url) or OPENAI_URL, key, sent, secrets, timeout_seconds, max_num_seqs),
             AdaptiveConcurrency(max_num_seqs),
             PerMinute(requests_per_minute),
             PerMinute(tokens_per_minute),
             Spend(prompt_price, completion_price, spend_cap),
+            price=prices.of,
         )
         self._connect(form, endpoint, max_num_seqs, max_tries)
 

@@ -13,6 +13,9 @@ from cluster.concurrency import within
 from cluster.engines.base import Account, SpendCapReachedError
 from evals.summary.cost import HIGHEST_PRICE, money
 
+UNTIL_BILLED = 100.0
+"""By how much an endpoint may bill above the most that a request costs, before the first bill shows what it does."""
+
 
 class Spend:
     """Spending in the currency of the prices (per million tokens), kept within one request's price of a cap."""
@@ -23,8 +26,16 @@ class Spend:
         completion_price: float = 0.0,
         cap: float | None = None,
         cost_is_told: bool = False,
+        until_billed: float = UNTIL_BILLED,
     ) -> None:
-        """``cap`` needs a price, without which it would never be reached, unless the endpoint tells each request's cost.
+        """Nothing is spent yet.
+
+        Args:
+            prompt_price: Of a million tokens.
+            completion_price: Of a million tokens.
+            cap: Needs a price, without which it would never be reached, unless ``cost_is_told``.
+            cost_is_told: Whether the endpoint tells each request's cost.
+            until_billed: Until the first bill, so many times what requests may cost has to fit under the cap.
 
         Raises:
             ValueError: a price is below 0, or the cap is not above it, or comes without prices.
@@ -55,8 +66,9 @@ class Spend:
         self._highest = 0.0
         self.unpriced = cost_is_told and prompt_price + completion_price == 0
         """Whether only answers tell what requests cost."""
+        self._until_billed = until_billed
         self._told = False
-        """Whether one has told it."""
+        """Whether one has told what it costs, or an earlier session knew it."""
         self._untold = False
         """Whether one has not."""
         self._changed = asyncio.Condition()
@@ -110,7 +122,8 @@ class Spend:
 
         At least the price of the most expensive request so far is reserved, in case an endpoint bills more than it says; also
         for requests that are in flight already. A request that nobody told the price of counts with what is reserved for it.
-        While no price is known, a request may cost all that is left, so the first one is in flight alone.
+        While no price is known, a request may cost all that is left, so the first one is in flight alone. Prices that were
+        given are doubted until the first bill (``until_billed``), so few are in flight where the cap is small.
         A request that is in flight alone may exceed the cap, since most cost far less than they could.
 
         Args:
@@ -144,7 +157,7 @@ class Spend:
                 price = payment.price if payment.priced else max(payment.price, payment.most)
                 self.spent += max(0.0, price)
                 self._reserve_at_least(price)
-                self._told |= payment.told is True
+                self._told |= payment.told is not False and price > 0
                 self._untold |= payment.told is False
                 self._changed.notify_all()
 
@@ -154,9 +167,10 @@ class Spend:
             await self._changed.wait_for(lambda: not self._reserved or self._fits(most) or self.total >= self.cap)
             if self.total >= self.cap:
                 amounts = f"{money(self.total)} of {money(self.cap)}"
+                is_hidden = self.unpriced and self._untold
                 hint = "; an answer did not say what it cost: set model.engine.prompt_price and completion_price"
                 raise SpendCapReachedError(
-                    f"the spend cap is reached: {amounts} (model.engine.spend_cap){hint if self._untold else ''}"
+                    f"the spend cap is reached: {amounts} (model.engine.spend_cap){hint if is_hidden else ''}"
                 )
             self._number += 1
             self._reserved[self._number] = Payment(most=self._most(most))
@@ -165,7 +179,8 @@ class Spend:
 
     def _fits(self, most: float) -> bool:
         in_flight = sum(payment.most for payment in self._reserved.values())
-        return self.total + in_flight + self._most(most) <= self.cap
+        doubt = 1.0 if self._told else self._until_billed
+        return self.total + doubt * (in_flight + self._most(most)) <= self.cap
 
     def _reserve_at_least(self, price: float) -> None:
         """From now on reserve what a request did cost, for those in flight, too: they may be billed in the same way."""
@@ -190,4 +205,4 @@ class Payment:
     priced: bool = True
     """Whether the price is known; until then, what is reserved counts."""
     told: bool | None = None
-    """Whether the endpoint said what it cost; None where it need not."""
+    """Whether the endpoint said what it cost, or what it used; None where the caller knows."""

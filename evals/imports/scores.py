@@ -20,9 +20,11 @@ SCORES: Final = ("success", "score", "steps")
 """What every suite says of an episode; a suite's own columns come besides."""
 CLOSE: Final = 1e-5
 """Numbers that differ by less, in relation to them, are equal: stored probabilities have fewer digits than computed ones."""
+LEAST_CHECKED: Final = 1000
+"""Games of each kind that are compared in any file; one of few episodes that claims a higher number is anybody's."""
 
 
-def check_scores(suite: Suite, episodes: Sequence[Episode], rows: pa.Table, place: str) -> int:
+def check_scores(suite: Suite, episodes: Sequence[Episode], rows: pa.Table, place: str, games: int) -> int:
     """Play the replies of carried rows through the suite, and compare what it says of them with what the rows say.
 
     Failed episodes have no scores.
@@ -32,9 +34,11 @@ def check_scores(suite: Suite, episodes: Sequence[Episode], rows: pa.Table, plac
         episodes: One for each row.
         rows: As a ledger has them, with turns (``ledger_rows``).
         place: Where they are from, for errors.
+        games: The number of games of a kind that the file can be of; a suite may have to draw all games before one.
 
     Returns:
-        The number of episodes that could not be compared: the suite asks them otherwise here, or cannot play them.
+        The number of episodes that could not be compared: the suite asks them otherwise here, cannot play them, or would
+        have to draw more games than the file can be of.
 
     Raises:
         FileError: replies have other scores than their row says; the message names the episode and the column.
@@ -44,6 +48,9 @@ def check_scores(suite: Suite, episodes: Sequence[Episode], rows: pa.Table, plac
     unknown = 0
     for episode, row in zip(episodes, rows.to_pylist(), strict=True):
         if row["status"] != "done":
+            continue
+        if episode.index >= games:
+            unknown += 1
             continue
         player = RecordedPlayer(row)
         record = _played_again(suite, episode, player)

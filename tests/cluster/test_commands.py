@@ -384,6 +384,13 @@ def test_a_misspelled_word_is_answered_with_what_was_meant(capsys, words, meant)
     assert code == 2 and re.search(rf"Did you mean ([\w ]+ or )?{meant}\b", err), err
 
 
+@pytest.mark.parametrize(("old", "now"), [("halves", "lab split"), ("import", None)])
+def test_a_former_name_of_a_command_is_answered_with_what_it_is_called_now(capsys, old, now):
+    code, _, err = run_here(capsys, "kumo", old, "atlantis", "elsewhere")
+    assert code == 2 and "atlantis" in err
+    assert (f"`raycade kumo {old}` is called `raycade kumo {now}` now" in err) == (now is not None)
+
+
 def completions(line, tmp_path):
     out = tmp_path / "completions"
     environment = {**os.environ, "COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE": "1"}

@@ -10,7 +10,8 @@ from cluster.engines.spend import Payment, Spend
 
 
 def capped(cap: float | None = 10.0) -> Spend:
-    return Spend(prompt_price=1.0, completion_price=2.0, cap=cap)
+    """Of an endpoint that is not doubted before its first bill."""
+    return Spend(prompt_price=1.0, completion_price=2.0, cap=cap, until_billed=1.0)
 
 
 async def pay(spend: Spend, price: float, foretold: float = 0.0) -> None:

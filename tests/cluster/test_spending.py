@@ -103,7 +103,7 @@ async def session(
 ) -> None:
     """Ask through an engine's ``Spend`` while its account is kept, as the replica pool does; until ``dying`` is set."""
     journal = SpendingJournal(run)
-    spend = Spend(1.0, 1.0, cap)
+    spend = Spend(1.0, 1.0, cap, until_billed=1.0)
     spend.add_elsewhere(journal.now.total, journal.now.highest)
     await spend.settle(0, 0.0)
 
@@ -176,7 +176,7 @@ async def test_the_cap_holds_over_any_number_of_deaths(tmp_path, deadly, estimat
 
 
 async def test_no_request_is_sent_before_its_reservation_is_covered():
-    spend, sent = Spend(1.0, 1.0, 10.0), []
+    spend, sent = Spend(1.0, 1.0, 10.0, until_billed=1.0), []
 
     async def ask(estimated):
         async with spend.payment(estimated) as payment:
@@ -202,7 +202,7 @@ async def test_no_request_is_sent_before_its_reservation_is_covered():
 
 
 async def test_what_was_dear_in_an_earlier_session_is_reserved_in_this_one():
-    spend = Spend(1.0, 1.0, 10.0)
+    spend = Spend(1.0, 1.0, 10.0, until_billed=1.0)
     spend.add_elsewhere(8.5, 2.0)
     await spend.settle(0, 0.0)
     async with asyncio.timeout(5):

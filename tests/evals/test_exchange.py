@@ -168,6 +168,24 @@ def test_the_same_file_is_not_imported_twice_and_a_failed_import_leaves_nothing(
     assert cli("export", run, "--to", "inspect", "--out", tmp_path / "out") == 2  # not empty any more
 
 
+def test_what_a_killed_import_has_left_is_removed_by_the_next_unless_it_is_at_work(tmp_path, capsys):
+    file = calm_log("kumo-random", tmp_path)
+    import_for_ever = (
+        "import sys, time, cluster.commands.import_run as it; from cluster.cli import main; "
+        "it._read_once = lambda folder: print('here', flush=True) or time.sleep(99); main(sys.argv[1:])"
+    )
+    words = ["import", str(file), "--out", str(tmp_path / "back")]
+    other = subprocess.Popen([sys.executable, "-c", import_for_ever, *words], stdout=subprocess.PIPE, text=True)
+    assert other.stdout.readline() == "here\n"
+    assert cli(*words) == 2
+    assert "another import is at work" in capsys.readouterr().err
+    other.kill()
+    other.communicate()
+    assert cli(*words) == 0
+    assert f"{tmp_path}/.back.import.tmp: removed" in capsys.readouterr().out
+    assert len(list(tmp_path.glob("*back*"))) == 1
+
+
 @pytest.mark.parametrize(("name", "ending"), [("every_eval_ever", "*.json"), ("inspect", "*.eval")])
 def test_a_file_that_has_lost_episodes_on_the_way_is_refused(name, ending, tmp_path, capsys):
     plan, rows = calm_rows()
@@ -319,6 +337,21 @@ def test_scores_that_are_not_those_of_their_replies_are_refused_and_unknown_ones
         assert f"scores of {count} episodes are as their files say" in told
         assert cli("report", tmp_path / "back") == 0
         assert f"Scores of {count} episodes are as" in " ".join(capsys.readouterr().out.split())
+
+
+def test_games_of_numbers_that_no_run_of_so_few_episodes_has_are_not_drawn(tmp_path, capsys):
+    first = []
+
+    def claimed(member, value):
+        if member == "header.json":
+            value["eval"]["metadata"]["raycade"]["suite"]["tasks_per_domain"] = 10**9
+        elif member.startswith("samples/") and not first:
+            first.append(member)
+            value["store"]["raycade"]["episode"]["index"] = 10**6
+
+    file = rewritten(calm_log("kumo-random", tmp_path), tmp_path / "claimed.eval", claimed)
+    assert cli("import", file, "--out", tmp_path / "back") == 0
+    assert "scores of 1 episodes are as their files say" in capsys.readouterr().err
 
 
 def test_scores_of_another_version_of_a_suite_are_taken_as_they_are(tmp_path, capsys):

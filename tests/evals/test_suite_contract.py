@@ -96,6 +96,10 @@ class ColumnWithADot(ToySuite):
     columns: ClassVar = {**ToySuite.columns, "far.left": Column(pa.int32(), "Left.")}
 
 
+class ColumnOfEveryLedger(ToySuite):
+    columns: ClassVar = {**ToySuite.columns, "cost": Column(pa.float64(), "Points paid.")}
+
+
 class ChangedOutcome(ToySuite):
     """The toy suite with its outcomes changed."""
 
@@ -220,8 +224,17 @@ class TablesWithAnObject(ToySuite):
 
 BROKEN = [
     *(IdsOfTheMoment, IdsShared, SeedOfTheMode, SeedOfTheRepeat, NothingPlanned, NamedOtherwise),
-    *(ColumnWithoutHelp, ColumnWithADot, OtherStepsTheSecondTime, OtherColumnsTheSecondTime, OtherCreditTheSecondTime),
-    *(OtherRuleTheSecondTime, OtherQuestionTheSecondTime, UndeclaredColumn, MistypedColumn, OracleThatLoses),
+    *(ColumnWithoutHelp, ColumnWithADot, ColumnOfEveryLedger),
+    *(
+        OtherStepsTheSecondTime,
+        OtherColumnsTheSecondTime,
+        OtherCreditTheSecondTime,
+        OtherRuleTheSecondTime,
+        OtherQuestionTheSecondTime,
+        UndeclaredColumn,
+        MistypedColumn,
+        OracleThatLoses,
+    ),
     *(OracleThatFails, FailuresHidden, ShortcutWithoutAReply, ViewWithAnObject, ViewWithAnObjectInAStep, ViewWithNan),
     *(ViewWithoutItsLastStep, ScoresOfRowOrder, DiagnosticsOfRowOrder, ScoresOfWholeLedgersOnly, TablesWithAnObject),
 ]

@@ -32,7 +32,7 @@ from cluster.engines.providers.errors import endpoint_error
 from cluster.engines.providers.prices import NAMES, listed, prices_for, table
 from cluster.engines.providers.thoughts import Thoughts
 from cluster.engines.redaction import redacted
-from cluster.engines.spend import Spend
+from cluster.engines.spend import UNTIL_BILLED, Spend
 from envs.settings import Count, NotNegative, Positive, Seconds
 from evals.types import Reply
 
@@ -133,7 +133,9 @@ class ProviderEngine(ApiEngine, abc.ABC):
         key, sent, secrets = self._read_secrets(self._settings())
         self._secrets = [key, *secrets]
         self._client = self._make_client(key, sent)
-        spend = Spend(prices.prompt, prices.completion, self.spend_cap, self.cost_is_told)
+        # a first job of few turns would take as long as one of all, and makers of models bill by their lists
+        doubt = 1.0 if self.batch else UNTIL_BILLED
+        spend = Spend(prices.prompt, prices.completion, self.spend_cap, self.cost_is_told, doubt)
         endpoint = LimitedEndpoint(
             self._connection(self._secrets),
             # a job takes all turns that there are, also those that replicas are given beyond their number at once

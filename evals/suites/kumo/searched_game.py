@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -176,6 +176,17 @@ class PublishedPuzzle(Puzzle):
 def domain_of(source: str) -> Domain:
     """A domain by its name, its file, or as one of ``structured_sources``; read or drawn once."""
     return domain_from(source)
+
+
+def check_once(names: Iterable[str]) -> None:
+    """Refuse domains that are played twice, since one may be named by its name and by its file.
+
+    Raises:
+        ValueError: a name stands twice.
+    """
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise ValueError(f"suite.domains names {', '.join(sorted(twice))} twice")
 
 
 @functools.lru_cache(maxsize=256)

@@ -32,7 +32,7 @@ from evals.suites.kumo.diagnose import diagnose_kumo
 from evals.suites.kumo.effects import effect_tables
 from evals.suites.kumo.figures import kumo_figures
 from evals.suites.kumo.judge import CHEAP
-from evals.suites.kumo.levels import expected_calls, is_level, level_of, size_of
+from evals.suites.kumo.levels import check_sizes, expected_calls, is_level, level_of, most_drawn, size_of
 from evals.suites.kumo.memory import MEMORY
 from evals.suites.kumo.paper import paper_tables
 from evals.suites.kumo.play import COLUMNS, play_puzzle
@@ -44,6 +44,7 @@ from evals.suites.kumo.score import score_kumo
 from evals.suites.kumo.searched_game import (
     BookChoice,
     Puzzle,
+    check_once,
     domain_of,
     puzzles_from,
     puzzles_in,
@@ -344,7 +345,9 @@ class KumoSuite(Suite):
         if self.source:
             return next(puzzle for puzzle in puzzles_from(self.source, domain, level) if puzzle.index == index)
         sources = {domain_of(source).name: source for source in self.sources}
-        return self._puzzles(sources[domain], level)[index]
+        if self.tasks is not None:
+            return self._puzzles(sources[domain], level)[index]
+        return self._generated(sources[domain], level, most_drawn(index, self.tasks_per_domain))[index]
 
     def _domain(self, source: str) -> Domain:
         return open_domain(self.source, source).domain if self.source else domain_of(source)
@@ -354,7 +357,11 @@ class KumoSuite(Suite):
             return puzzles_from(self.source, source, level)[: self.tasks_per_domain]
         if self.tasks is not None:
             return puzzles_in(self.tasks, self.sources, source, level)[: self.tasks_per_domain]
-        count, seed = self.tasks_per_domain, self._drawn_from
+        return self._generated(source, level, self.tasks_per_domain)
+
+    def _generated(self, source: str, level: str, count: int) -> Sequence[Puzzle]:
+        """The first ``count`` generated puzzles."""
+        seed = self._drawn_from
         if self.world:
             return world_puzzles_of(source, level, count, self.world, self.tell_world, self.give_aways, seed)
         return puzzles_of(source, level, count, self.give_aways, seed, self.valid_truths, self.numeric)
@@ -392,6 +399,7 @@ class KumoSuite(Suite):
                     f"suite.difficulties: no difficulty {difficulty!r}; there are {', '.join(DIFFICULTIES)}, and sizes such "
                     f"as 6x8{did_you_mean(difficulty, DIFFICULTIES)}"
                 )
+        check_sizes(self.difficulties)
         check_presentation(self.presentation, self.prompt)
         if (self.truths is None) != (self.actions is None):
             raise ValueError("suite.truths and suite.actions must be given together")
@@ -414,10 +422,7 @@ class KumoSuite(Suite):
         if not self.world and not self.tell_world:
             raise ValueError("suite.tell_world=false needs suite.world: other prompts do not speak of the real world")
         self._check_source()
-        names = [self._domain(source).name for source in self.sources]  # a domain may be named by name and by file
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"suite.domains names {', '.join(twice)} twice")
+        check_once(self._domain(source).name for source in self.sources)
 
     def _check_source(self) -> None:
         if self.source and self.book not in ("published", "table", "symbolic"):

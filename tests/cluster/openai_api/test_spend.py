@@ -83,6 +83,40 @@ async def test_once_a_price_is_known_the_cap_holds_within_one_request(stub):
     assert len(stub.bodies) == 5 and made._spend.spent == pytest.approx(0.55)
 
 
+@pytest.mark.parametrize("places", [1, 4, 64])
+@pytest.mark.parametrize("times", [10, 100])
+async def test_first_bills_far_above_the_bound_exceed_the_cap_by_one_request_at_most(stub, places, times):
+    used = {"prompt_tokens": 1000 * (most() + 0.05) * times, "completion_tokens": 0}
+    stub.script = [completion(usage={name: round(count) for name, count in used.items()})]
+    bill = most() * times + 0.05 * times
+    made = engine(stub, **PRICES, spend_cap=1.5 * bill, max_num_seqs=places)
+    ends = await asyncio.gather(*(made.complete(request(n)) for n in range(places + 4)), return_exceptions=True)
+    assert len(stub.bodies) == 2 and made._spend.spent == pytest.approx(2 * bill, rel=0.05)
+    assert sum(isinstance(end, Reply) for end in ends) == 2
+
+
+@pytest.mark.parametrize(("step", "together"), [("answer", 4), (completion(usage=None), 1)], ids=["a bill", "none"])
+async def test_only_a_bill_tells_that_requests_are_billed_as_they_should(stub, step, together):
+    """An answer without a bill counts with what it may cost, which tells nothing of the next ones."""
+    stub.script = [step, "slow"]
+    made = engine(stub, **PRICES, spend_cap=2.0, max_num_seqs=4)
+    await made.complete(request())
+    asking = [asyncio.create_task(made.complete(request(n))) for n in range(4)]
+    while len(stub.bodies) < 2:
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
+    assert len(stub.bodies) == 1 + together
+    await asyncio.gather(*asking)
+
+
+async def test_a_price_of_cached_tokens_counts_for_those_alone(stub):
+    made = engine(stub, **PRICES, cache_read_price=250.0, spend_cap=9.0)
+    reply = await made.complete(request())
+    assert reply.cost == pytest.approx(0.11 - 0.064 * 0.75)
+    with pytest.raises(ValueError, match="cache_read_price=10000000000000"):
+        engine(stub, cache_read_price=1e13)
+
+
 @pytest.mark.parametrize("trouble", [(500, "oops", {}), (429, "slow down", {})], ids=str)
 async def test_what_failed_is_not_paid_for(stub, trouble):
     stub.script = [trouble, "answer"]

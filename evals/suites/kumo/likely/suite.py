@@ -18,13 +18,13 @@ from evals.conversation import Conversation
 from evals.ledger.run_data import RunData
 from evals.replies.reader import READER_VERSION
 from evals.suite import Column, Suite, check_plan_size
-from evals.suites.kumo.levels import is_level, size_of
+from evals.suites.kumo.levels import check_sizes, is_level, most_drawn, size_of
 from evals.suites.kumo.likely.play import COLUMNS, play_likely, search_of
 from evals.suites.kumo.likely.players import SHORTCUTS
 from evals.suites.kumo.likely.prompts import FOR_PEOPLE, PROMPT_FINGERPRINT, opening
 from evals.suites.kumo.likely.score import likely_tables
 from evals.suites.kumo.likely.view import view_likely
-from evals.suites.kumo.searched_game import domain_of
+from evals.suites.kumo.searched_game import check_once, domain_of
 from evals.tables import Section, Table
 from evals.types import Chat, Episode, Outcome, Turn, reworded, stable_hash, stable_seed
 from evals.view import EpisodeView
@@ -69,8 +69,8 @@ class KumoLikelySuite(Suite):
         for setting in ("domains", "difficulties"):
             given = getattr(self, setting)
             object.__setattr__(self, setting, (given,) if isinstance(given, str) else tuple(given))
-        if "all" in self.domains:
-            object.__setattr__(self, "domains", tuple(available_domains()))
+        domains = [name for each in self.domains for name in (available_domains() if each == "all" else [each])]
+        object.__setattr__(self, "domains", tuple(domains))
 
     def plan(self) -> Sequence[Episode]:
         """Domains x difficulties x tasks x repeats.
@@ -80,6 +80,8 @@ class KumoLikelySuite(Suite):
         """
         for level in self.difficulties:
             self._check(level)
+        check_sizes(self.difficulties)
+        check_once(domain_of(source).name for source in self.domains)
         check_plan_size(
             domains=len(self.domains),
             difficulties=len(self.difficulties),
@@ -114,7 +116,8 @@ class KumoLikelySuite(Suite):
 
     def task(self, domain: str, level: str, index: int) -> LikelyTask:
         """The game of an episode."""
-        return self._tasks(self._source(domain), level)[index]
+        count = most_drawn(index, self.tasks_per_domain)
+        return _generated(self._source(domain), level, count, self.seed)[index]
 
     def _source(self, domain: str) -> str:
         return next(source for source in self.domains if domain_of(source).name == domain)

@@ -102,6 +102,7 @@ def test_an_edited_domain_changes_the_ids(tmp_path):
         ({"domains": []}, ["suite.domains=[]", "non-empty"]),
         ({"domains": ["medical", "medical"]}, ["suite.domains", "medical twice"]),
         ({"difficulties": ["medium"]}, ["'medium'", "easy, hard"]),
+        ({"difficulties": ["easy", "4x6"]}, ["suite.difficulties", "easy and 4x6 are the same games"]),
         ({"tasks_per_domain": 0}, ["suite.tasks_per_domain=0", "from 1 up"]),
         ({"decoder": "loose"}, ["decoder=loose", "lenient, strict"]),
         ({"give_aways": "no"}, ["suite.give_aways=no", "true or false"]),

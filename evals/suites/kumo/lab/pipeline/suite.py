@@ -17,7 +17,7 @@ from envs.kumo.likeness import Profile, shipped_profiles, shipped_titles
 from envs.settings import Count, Index, check_instance
 from evals.conversation import Conversation
 from evals.ledger.run_data import RunData
-from evals.suite import Column, Suite
+from evals.suite import Column, Suite, check_plan_size
 from evals.suites.kumo.lab.pipeline import book_prompts, prompts
 from evals.suites.kumo.lab.pipeline.books import Draft, check_book, revise_book, write_book
 from evals.suites.kumo.lab.pipeline.configure import configure
@@ -136,6 +136,7 @@ class KumoPipeline(Suite):
             ValueError: a domain is missing, wrong or too small.
         """
         domains = load_all(self.domains or Folder(Path(self.folder)).domains())
+        check_plan_size(domains=len(domains), tasks=self.tasks_per_domain)
         return tasks_of(domains, self.difficulty, self.tasks_per_domain, self.seed)
 
     def known(self) -> list[Profile]:
