@@ -1,11 +1,14 @@
 """Figures: what each suite states, how those of several runs are joined, and that every kind is drawn."""
 
+import functools
 import itertools
 import math
 import re
 import warnings
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib import rc_context
 from matplotlib.backends.backend_agg import RendererAgg
 
@@ -56,6 +59,24 @@ def test_figures_of_one_name_are_joined():
     ]
     assert [each.name for each in joined(lines)[0].series] == ["chance", "p", "q"]
     assert len(joined([one, lines[0]])) == 2
+
+
+cells = st.dictionaries(st.tuples(*map(st.sampled_from, ("PQ", "ab", "xyz"))), st.floats(0, 1), max_size=12)
+
+
+@given(st.lists(cells, min_size=1, max_size=3))
+def test_maps_of_several_runs_have_each_cell_once_as_the_first_of_them_has_it(maps):
+    figures = []
+    for each in maps:
+        rows = {
+            row: {key[2]: each[key] for key in each if key[:2] == row} for row in dict.fromkeys(key[:2] for key in each)
+        }
+        shown = tuple(Series(name, tuple(row), tuple(row.values()), panel) for (panel, name), row in rows.items())
+        figures.append(Figure("map", "Map", "heat_map", shown))
+    [joint] = joined(figures)
+    found = [((row.panel, row.name, x), y) for row in joint.series for x, y in zip(row.x, row.y, strict=True)]
+    assert len(found) == len(dict(found)) and dict(found) == functools.reduce(lambda first, other: other | first, maps)
+    assert len({(row.panel, row.name) for row in joint.series}) == len(joint.series)
 
 
 def test_places_and_values_must_fit():

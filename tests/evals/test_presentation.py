@@ -1,6 +1,7 @@
 """How a game is told changes what its player reads, never the game."""
 
 import asyncio
+import dataclasses
 import re
 
 import pytest
@@ -12,7 +13,7 @@ from benchmarks.twin_reader.worlds import TwinReader
 from envs.picture import Picture
 from evals.ledger.records import records_to_table
 from evals.players import OraclePlayer, RandomPlayer
-from evals.presentation import windowed
+from evals.presentation import Presentation, windowed
 from evals.suite import check_openings, ledger_columns, play_episode
 from evals.suites.kidgym import KidGymSuite, rerender_episode
 from evals.suites.kidgym.feedback import Acted
@@ -59,6 +60,13 @@ def play(suite, player=None):
         return [await play_episode(suite, episode, player or OraclePlayer()) for episode in suite.plan()]
 
     return asyncio.run(play_all())
+
+
+@given(st.from_type(Presentation), st.from_type(Presentation), st.sets(st.sampled_from([*vars(Presentation())])))
+def test_games_that_are_told_in_different_ways_have_different_identities(default, other, changed):
+    told = dataclasses.replace(default, **{name: getattr(other, name) for name in changed})
+    assert (told.identity(default) == ()) == (told == default)
+    assert (told.identity(Presentation()) == default.identity(Presentation())) == (told == default)
 
 
 def texts(chat):

@@ -144,11 +144,13 @@ def test_of_each_player_some_of_each_ending_are_chosen():
 def test_of_each_ending_as_many_are_chosen_as_are_shown_and_of_different_tasks():
     run = small_run("toy", (FIRST,), failed=0, missing=0)
     names = ("episode_id", "player", "mode", "task", "status", "success", "cut_off", "error", "error_kind")
-    games = [(f"{ending}{number}", FIRST, "zero_shot", f"task {number // 2}", "done", ending == "won", False, None, None)
-             for ending in ("won", "lost") for number in range(8)]  # fmt: skip
+    games = [(f"{ending}{number}", FIRST, "zero_shot", f"task {number // 2}", "failed" if ending == "failed" else "done",
+              ending == "won", ending in ("won", "cut off"), f"cause {'abcd'[number // 2]}", None)
+             for ending in ("won", "lost", "cut off", "failed") for number in range(8)]  # fmt: skip
     rows = pa.Table.from_pylist([dict(zip(names, game, strict=True)) for game in games])
     chosen, _ = _chosen(dataclasses.replace(run, _read=lambda columns: [rows.select(columns)]), BUILT_IN)
-    assert [*chosen] == ["won0", "lost0", "lost2"]
+    assert chosen == {f"{ending}{number}": ending for ending, numbers in
+                      (("won", "0"), ("lost", "02"), ("cut off", "0"), ("failed", "024")) for number in numbers}  # fmt: skip
 
 
 def test_a_built_in_player_alone_is_shown():

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,7 @@ from cluster.errors import UserError
 from evals.analysis.compare import Side
 from evals.study.conditions import conditions_of, factors_of
 from evals.study.effects import effects_table, interactions, main_effects, measured, shared_names
-from evals.study.split import Pair, Played, pairs_of, split, split_table, text_twins
+from evals.study.split import PICTURES_ONLY, Pair, Played, pairs_of, split, split_table, text_twins
 from evals.study.variance import _ends, _shares, variance_shares
 from evals.suite import Suite
 from evals.types import Episode, Outcome, Reply, message
@@ -170,6 +171,9 @@ def test_shares_of_lost_games_add_up_and_follow_the_counts(games):
     assert found.won_in_words_only == sum(a.readable and b.won for a, b in lost)
     assert found.won_from_pictures_only == sum(a.won and not b.won and b.readable for a, b in games)
     told = [each for each in lost if each[0].readable and each[1].readable]
+    causes = Counter(pair.cause for pair in pairs)
+    assert (causes["form"], causes[PICTURES_ONLY]) == (len(form), found.won_from_pictures_only)
+    assert causes["seeing"] == found.won_in_words_only == len(told) - causes["planning"]
     if not lost or not told:
         return
     assert found.form.mean == pytest.approx(len(form) / len(lost))

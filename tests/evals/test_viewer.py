@@ -54,9 +54,22 @@ def open_viewer(*paths):
     return viewer
 
 
-def client_of(viewer):
-    client = TestClient(make_app(viewer, TOKEN), headers={"cookie": f"raycade={TOKEN}"})
-    return lambda path, **given: client.get(f"/api/{path}", params=given)
+def client_of(viewer, more=()):
+    """Asks as a browser does: what it has kept is shown again where the server says that it still holds."""
+    client = TestClient(make_app(viewer, TOKEN, more=more), headers={"cookie": f"raycade={TOKEN}"})
+    has = {}
+
+    def ask(path, **given):
+        address = (path, str(given))
+        tag = has[address].headers["etag"] if address in has else ""
+        answer = client.get(f"/api/{path}", params=given, headers={"if-none-match": tag})
+        if answer.status_code == 304:
+            return has[address]
+        if "etag" in answer.headers:
+            has[address] = answer
+        return answer
+
+    return ask
 
 
 @pytest.fixture(scope="module")

@@ -7,26 +7,25 @@ from cluster.errors import UserError
 from evals.suites.kidgym import KidGymSuite
 from evals.viewer import schema
 from evals.viewer.index import EpisodeIndex
-from evals.viewer.server import Viewer, make_app
+from evals.viewer.server import Viewer
 from evals.viewer.study import StudyPage
-from tests.evals.test_viewer import TOKEN, TestClient, conforms
+from tests.evals.test_viewer import client_of, conforms
 from tests.viewer_runs import ShortSighted, calm_rows, rows_of, study_runs, write_run
 
 
-def client_of(*paths):
+def asking(*paths):
     index = EpisodeIndex(_Finder(paths)())
     study = StudyPage(index)
     viewer = Viewer(index, also=study.refresh)
     viewer.refresh()
-    client = TestClient(make_app(viewer, TOKEN, more=study.routes()), headers={"cookie": f"raycade={TOKEN}"})
-    return lambda path, **given: client.get(f"/api/{path}", params=given)
+    return client_of(viewer, study.routes())
 
 
 @pytest.fixture(scope="module")
 def ask(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
     study_runs(folder)
-    return client_of(folder)
+    return asking(folder)
 
 
 def test_a_folder_of_runs_is_shown_as_a_study_in_the_order_of_their_numbers(ask):
@@ -91,7 +90,7 @@ def test_another_baseline_turns_the_effects_round(ask):
 def test_success_over_difficulty_is_told_for_each_run_and_player(tmp_path):
     suite = {"tasks": ["CL", "SO"], "levels": [1, 2], "modes": ["zero_shot"], "episodes": 2}
     rows = rows_of(KidGymSuite(**suite), {"short-sighted": ShortSighted()})
-    answer = client_of(write_run(tmp_path / "levels", *rows, {"type": "kidgym", **suite}))("difficulty").json()
+    answer = asking(write_run(tmp_path / "levels", *rows, {"type": "kidgym", **suite}))("difficulty").json()
     conforms(answer, schema.Difficulty)
     curves = {(each["task"], each["player"]): each for each in answer["curves"]}
     assert {task for task, _ in curves} == {"all tasks", "CL", "SO"}
@@ -101,7 +100,7 @@ def test_success_over_difficulty_is_told_for_each_run_and_player(tmp_path):
 
 
 def test_runs_that_are_no_study_say_why(tmp_path):
-    ask = client_of(write_run(tmp_path / "one", *calm_rows()), write_run(tmp_path / "two", *calm_rows()))
+    ask = asking(write_run(tmp_path / "one", *calm_rows()), write_run(tmp_path / "two", *calm_rows()))
     assert ask("study/known").json() == {"known": False}
     answer = ask("study").json()
     conforms(answer, schema.Study)

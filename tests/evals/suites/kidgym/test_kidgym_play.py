@@ -456,8 +456,11 @@ def test_all_episodes_of_a_task_share_everything_before_their_goal():
 
 @pytest.mark.parametrize("mode", ["zero_shot", "icl"])
 @pytest.mark.parametrize("task", [*MEMORY_TASKS, "CL"])
-def test_a_suite_needs_exactly_the_pictures_of_its_longest_prompt(task, mode):
-    suite = small(task, 3, mode, episodes=15)
+@pytest.mark.parametrize(
+    "told", [{}, *({"history": each} for each in (1, 2, "all", "none")), {"past_pictures": "text"}]
+)
+def test_a_suite_needs_exactly_the_pictures_of_its_longest_prompt(task, mode, told):
+    suite = small(task, 3, mode, episodes=15, **told)
     records = [play(suite, RandomPlayer(), episode) for episode in suite.plan()]
     shown = max(len(pictures(played.turn.chat)) for record in records for played in record.turns)
     assert suite.needs.pictures == shown

@@ -358,12 +358,12 @@ def test_masses_most_likely_labels_and_calls_are_counted_over_what_was_answered(
 
 
 def answers_with_and_without(without, told):
-    """Of 10 questions of one stage each way, so many right."""
+    """Of 10 questions of one stage each way, so many right; all of them with the truth."""
     return [
         Answered(
             "tiny", f"vanilla/{prior}", "center_single", puzzle, "n", "1R", "number", "", False, 4, True, puzzle < right
         )
-        for prior, right in (("none", without), ("model", told))
+        for prior, right in (("none", without), ("model", told), ("truth", 10))
         for puzzle in range(10)
     ]
 

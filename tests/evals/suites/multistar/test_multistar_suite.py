@@ -286,6 +286,22 @@ def test_scores_that_are_not_exact_are_kept_and_not_swept():
     assert all(node["exact"] is False and not node["sweep"] for node in nodes_of(record, suite).values())
 
 
+@pytest.mark.parametrize("guessed", ["1P", "2P", "1R", "2R", "final"])
+def test_a_question_is_swept_where_its_own_scores_and_those_of_all_its_parents_are_exact(guessed):
+    suite = MultiStarSuite(**NUMBERS, priors=["truth"])
+    asked = {question.node: question for question in questions(suite, suite.plan()[0])}
+
+    class Mixed(Scripted):
+        async def reply(self, turn):
+            self.exact = self.question(turn)[0].stage != guessed
+            return await super().reply(turn)
+
+    (record,) = played(suite, Mixed(asked.values(), lambda question, _: question.key))
+    for name, node in nodes_of(record, suite).items():
+        needed = {asked[each].stage for each in (name, *asked[name].parents)}
+        assert bool(node["sweep"]) == (bool(asked[name].parents) and guessed not in needed)
+
+
 def test_unknown_log_probabilities_stay_unknown_in_the_ledger():
     suite = MultiStarSuite(**NUMBERS, priors=["none"])
 
