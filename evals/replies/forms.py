@@ -35,12 +35,21 @@ _NOT_MEANT = re.compile(
     re.IGNORECASE,
 )
 """Before tags that show, suppose or regret an answer: *If it is high, I would then say <answer>B</answer>*."""
+_DENIED = re.compile(r"(?<!why )\b(?:not|never|instead of|rather than)[ \t\"'`*(]*\Z", re.IGNORECASE)
+_ON_CONDITION = re.compile(
+    r"(?:\A|[.!?;\n])\W*(?:if|should|unless|in case)\b(?! (?:of|i|we|you|i'm|so|anything|forced|asked|pressed|needed)\b)"
+    r"[^.!?,:\n]{1,80}(?:[,:→]|->| then)\W*(?:(?:then|it is|it's|i (?:will )?(?:say|answer|predict|choose))\W*)?\Z",
+    re.IGNORECASE,
+)
+"""Before a tag that holds only if something does: *If positive: <answer>B</answer>*."""
+_CONCLUDES = re.compile(r"\b(?:so|thus|hence|therefore)\W*\Z", re.IGNORECASE)
 _BEFORE: Final = 250
 """Characters before a tag that are looked at."""
-_SIDE_BY_SIDE = re.compile(r"\W*(?:or)?\W*", re.IGNORECASE)
+_SIDE_BY_SIDE = re.compile(r"\W*(?:or)?\W*|\s*(?:[→⇒➜]|[-=]+>)[^\n]*", re.IGNORECASE)
 
 _OTHER_SIDE = re.compile(r"(?:\n|\A)\W{0,4}(?:human|user|player)\s{0,3}:", re.IGNORECASE)
 _ASSISTANT = re.compile(r"\n\W{0,4}(?:assistant|ai|model)\s{0,3}:", re.IGNORECASE)
+_SUPPOSED: Final = r"(?:suppose|supposing|assume|assuming|imagine|let's (?:say|assume|suppose|imagine))\b"
 _NEXT_QUESTION = re.compile(r"\n\W{0,8}Question\s*\d*\s*:")
 
 
@@ -66,20 +75,27 @@ def own_turn(text: str, told: str = "") -> str | None:
 
     Args:
         text: The reply.
-        told: A regular expression for how a suite's next message begins. Behind an answer, a line that begins so is made
-            up; before it, the reply quotes what it was told.
+        told: A regular expression for how a suite's next message begins. Behind an answer, a line or sentence that begins so
+            is made up, as is one that supposes; before it, the reply quotes what it was told.
     """
     text = _NEXT_QUESTION.split(text)[0]
     turn = _OTHER_SIDE.search(text)
     if turn:
         return None if _ASSISTANT.search(text, turn.end()) else text[: turn.start()]
     answered = next((tag.end() for tag in _TAG.finditer(text) if tag["close"]), None)
-    if not told or answered is None:
+    if answered is None:
         return text
-    made_up = re.compile(rf"\n\W{{0,8}}(?:{told})", re.IGNORECASE).search(text, answered)
+    begins = "|".join(filter(None, (told, _SUPPOSED)))
+    made_up = re.compile(rf"(?:(?<=[>\]])|[\n.!?)])\W{{0,8}}(?:{begins})", re.IGNORECASE).search(text, answered)
     if not made_up:
         return text
-    return None if _TAG.search(text, made_up.end()) else text[: made_up.start()]
+    first, later = (_contents(part) for part in (text[: made_up.start() + 1], text[made_up.end() :]))
+    return None if later - first else text[: made_up.start() + 1]
+
+
+def _contents(text: str) -> set[str]:
+    """What stands between the answer tags of a text."""
+    return {place.content.strip().casefold() for place in _tagged(text, list(_TAG.finditer(text)))}
 
 
 def places(text: str, cut_off: bool = False) -> list[Place]:
@@ -133,7 +149,7 @@ def has_tags(text: str) -> bool:
 
 
 def side_by_side(text: str, one: Place, other: Place) -> bool:
-    """Whether nothing parts two answers, or only *or*."""
+    """Whether nothing parts two answers, or only *or* or steps between arrows."""
     return bool(_SIDE_BY_SIDE.fullmatch(text, one.end, other.start))
 
 
@@ -158,4 +174,8 @@ def _is_meant(text: str, place: Place) -> bool:
     """Whether a tag holds something that is no placeholder, an example or a supposition."""
     content = place.content.strip().casefold()
     before = text[max(0, place.start - _BEFORE) : place.start]
-    return bool(re.search(r"\w", content)) and content not in _PLACEHOLDERS and not _NOT_MEANT.search(before)
+    if not re.search(r"\w", content) or content in _PLACEHOLDERS:
+        return False
+    if _CONCLUDES.search(before):
+        return True
+    return not any(pattern.search(before) for pattern in (_NOT_MEANT, _DENIED, _ON_CONDITION))

@@ -12,9 +12,10 @@ from typing import Final
 
 from evals.replies.conclusion import Conclusion, Stated, concluded
 from evals.replies.forms import Place, has_tags, own_turn, places, side_by_side, without_tags
+from evals.replies.ticks import ticked
 from evals.replies.words import content, folded
 
-READER_VERSION: Final = 9
+READER_VERSION: Final = 10
 """Raised whenever a reply may be read otherwise; part of the fingerprint of every episode whose replies are read."""
 
 NO_ANSWER, TWO_ANSWERS, BEYOND, CUT_OFF = "no answer", "two answers", "beyond the list", "cut off"
@@ -116,12 +117,31 @@ _BETWEEN = re.compile(r"(?:[\s,;&>→-]|\d[.)]|\b(?:then|and|next|finally|follow
 def _read_content(text: str, choices: Choices, stated: Stated, marked: bool = True) -> Reading:
     text = text.strip()
     if text.endswith("?"):
-        return Reading(None, NO_ANSWER)
-    reading = _read_name(text, choices) or _read_list(text, choices, marked)
+        # between the marks of an answer a name is one, however unsure
+        named = _read_name(text.rstrip("? "), choices) if marked else None
+        return named if named is not None and named.option is not None else Reading(None, NO_ANSWER)
+    reading = _read_name(text, choices) or _read_list(text, choices, marked) or _read_ticks(text, choices, stated)
     if reading is not None:
         return reading
     conclusion = _concluded(text, choices, stated)
     return Reading(conclusion.option, conclusion.rule)
+
+
+def _read_ticks(text: str, choices: Choices, stated: Stated) -> Reading | None:
+    """The option that a list ticks; of several, the one that is chosen behind it."""
+
+    def named(part: str) -> int | None:
+        reading = _read_name(part, choices)
+        return None if reading is None else reading.option
+
+    ticks = ticked(text, named)
+    if ticks is None:
+        return None
+    if len(ticks.options) == 1:
+        # what is said behind it may take it back
+        return None if ticks.rest else Reading(min(ticks.options), "ticked")
+    decision = _concluded(ticks.rest, choices, stated)
+    return Reading(decision.option, decision.rule) if decision.rule == "decides" else Reading(None, TWO_ANSWERS)
 
 
 _SIGNS = re.compile(r"^\W*!\s*\w|[♭♯±\u0334-\u0338]")

@@ -10,8 +10,12 @@ from evals.replies.reader import Choices, read
 
 _NOUNS: Final = ("truth", "action", "test", "prediction")
 """Words that tell no names apart."""
-_TOLD: Final = "(?:the )?outcome of "
-"""How the message begins that follows a test; a reply that goes on so makes the outcome up."""
+_OUTCOME: Final = "(?:outcome|result|observation|finding)s?"
+_TOLD: Final = (
+    rf"(?:(?:the|test|lab|simulated|hypothetical|assumed|imagined|likely|possible|expected) ){{0,2}}{_OUTCOME}"
+    r"(?: of \w|\W{0,3}[:=]\W{0,3}(?=[\w+-])(?!answer\b))"
+)
+"""How the message begins that follows a test, or one like it; a reply that goes on so makes the outcome up."""
 
 
 @dataclass(frozen=True)

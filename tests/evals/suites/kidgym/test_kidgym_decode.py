@@ -17,6 +17,13 @@ SO = tuple(
 CO = ("pick up the apple with label 2", "I have already collected 2 apple(s)", "pick up the apple with label 0")
 
 READ = [
+    # --- ticked
+    ("A ✅ (moves)\nB ❌ (wall)\nC ❌\nD ❌", "A"),
+    ("Options:\n✗ A (wall)\n✓ B (free)\n✗ C\n✗ D", "B"),
+    ("✅ B\nNo, wait: C.", "C"),
+    ("Why not <answer>A</answer>", "A"),
+    ("✅ A ✅ B\n\nBoth work, I choose B.", "B"),
+    ("✅ The key is below.\n✅ The chest is shut.\nAnswer: C", "C"),
     # --- as asked for
     ("<Answer> C </Answer>", "C"),
     ("< answer >B< / answer >", "B"),
@@ -87,6 +94,9 @@ READ = [
 ]
 
 UNREAD = [
+    "My picks:\n✅ A\n✅ B",
+    "✅ A (free)\n✅ B (free)",
+    "B?",
     "",
     "   \n",
     "<answer></answer>",

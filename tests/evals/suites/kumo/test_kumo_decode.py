@@ -22,6 +22,10 @@ TRUTHS = ("Crohn's Disease", "Brain Tumor", "Pulmonary Embolism", "Type 2 Diabet
 NOUNS = ("disease", "diseases", "diagnostic test", "diagnostic tests")
 
 READ = [
+    ("<ANSWER> MRI </ANSWER>\nResult: <ANSWER> MRI </ANSWER>", "MRI"),
+    ("<ANSWER> MRI </ANSWER>\nResult: it will tell.\n<ANSWER> MRI </ANSWER>", "MRI"),
+    ("If I had to guess, <ANSWER> Brain Tumor? </ANSWER>", "Brain Tumor"),
+    ("If the scan were clear it would not swell, so <ANSWER> Brain Tumor </ANSWER>", "Brain Tumor"),
     # as asked for
     ("<ANSWER> Brain MRI </ANSWER>", "Brain MRI"),
     ("<ANSWER>Brain Tumor</ANSWER>", "Brain Tumor"),
@@ -126,6 +130,19 @@ READ = [
 ]
 
 UNREAD = [
+    # outcomes made up behind a tag, and what holds on a condition
+    *(
+        f"<ANSWER> MRI </ANSWER>{told}<ANSWER> Brain Tumor </ANSWER>"
+        for told in (
+            "\nResult: high\n",
+            "\n**Outcome:** high\n",
+            "\n*simulated result: a mass*\n",
+            " Observation: dark. ",
+            " → dark → ",
+        )
+    ),
+    "If it shows a mass: <ANSWER> Brain Tumor </ANSWER>\nIf not, <ANSWER> Pulmonary Embolism </ANSWER>",
+    "<ANSWER> MRI or Brain Tumor? </ANSWER>",
     "",
     "   \n",
     "The answer might be Brain Tumor.",
