@@ -152,9 +152,8 @@ def _filling(step: Step) -> str:
 def _counting(step: Step) -> str:
     world, action = step.world, step.action
     assert isinstance(world, Counting)
-    if action.verb == "declare":
-        too_few = any(world.lacking(name) > 0 for name, _ in world.wanted)
-        return "declared too few" if too_few else "declared too many"
+    if action.verb == "declare":  # with too many of anything, the game was lost before
+        return "declared too few"
     name, _, size = world.scene[action.cell].sprite.removeprefix("pile/").rpartition("/")
     return "collected too many" if int(size) > world.lacking(name) else "number out of reach"
 

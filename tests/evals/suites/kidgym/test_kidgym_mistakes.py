@@ -1,5 +1,7 @@
 """What lost a game, told from its steps."""
 
+import random
+
 import pytest
 
 from envs.kidgym import Item, make, solve
@@ -80,6 +82,28 @@ def test_what_was_declared_and_by_how_much_it_is_wrong():
     (step,) = played(world, declare)
     assert slip([step]).step == 1 and slip([step]).kind == "declared too few" and miscount(world) == -world.target
     assert miscount(make("CO", 2, 3)) is None and miscount(make("CL", 1, 0)) is None
+
+
+@pytest.mark.parametrize("variant", ["published", "balanced"])
+def test_a_count_is_lost_by_too_many_by_what_leaves_no_way_or_by_declaring_with_too_few(variant):
+    generator, kinds = random.Random(0), set()
+    for game in range(60):
+        world = make("CO", 1 + game % 3, game, variant=variant)
+        steps = []
+        while not world.done:
+            steps += played(world, generator.choice(world.options))
+        lost = slip(steps)
+        if lost and steps[lost.step - 1].accepted:
+            before, action, _ = steps[lost.step - 1]
+            after = before.copy()
+            after.take(action)
+            lacking = [after.lacking(name) for name, _ in after.wanted]
+            if action.verb == "declare":
+                assert max(lacking) > 0 and lost.kind == "declared too few"
+            else:
+                assert lost.kind == ("collected too many" if min(lacking) < 0 else "number out of reach")
+            kinds.add(lost.kind)
+    assert len(kinds) == 3
 
 
 def test_the_wrong_chest():
