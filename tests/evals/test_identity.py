@@ -140,5 +140,7 @@ def test_a_setting_changes_the_id_or_nothing_that_is_shown_and_read(kind, name):
 @settings(max_examples=15)
 def test_two_settings_change_the_id_or_nothing_that_is_shown_and_read(kind, data):
     changed = data.draw(st.lists(st.sampled_from(SETTINGS[kind]), min_size=2, max_size=2, unique=True))
-    one, other = ({name: data.draw(st.sampled_from(values_of(kind, name)), label=name) for name in changed} for _ in "12")
+    one, other = (
+        {name: data.draw(st.sampled_from(values_of(kind, name)), label=name) for name in changed} for _ in "12"
+    )
     check(kind, one, one | {changed[0]: other[changed[0]]})

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from envs.kidgym import TASKS, World
 from envs.picture import Picture
-from evals.presentation import Presentation
+from evals.presentation import History, Presentation, told
 from evals.suite import picture_tokens
 from evals.suites.kidgym.presentation import shown_history
 from evals.types import Chat, Part
@@ -42,24 +43,28 @@ def expected_calls(world: World) -> float:
     return of_levels[world.level - 1] if world.level <= len(of_levels) else world.budget
 
 
-def expected_tokens(world: World, question: Chat, example: Sequence[Part], grows: bool, afresh: bool) -> float:
+def expected_tokens(world: World, question: Chat, earlier: float, history: History) -> float:
     """Prompt tokens of an episode, summed over all calls.
 
     Args:
         world: The game at its beginning.
         question: Its first question.
-        example: The worked example in it.
-        grows: Whether later questions show earlier steps.
-        afresh: Whether each is asked afresh all the same, with one more picture (a user's ``chat.yaml``).
+        earlier: Prompt tokens of each earlier step that a question shows.
+        history: How many earlier steps a question shows.
     """
-    calls, first = expected_calls(world), tokens(question)
-    if not grows:
-        return calls * first
-    if afresh:
-        return calls * first + _tokens_of((world.frame,)) * sum(range(1, round(calls) + 1))
-    shared = tokens(question[:1]) + _tokens_of(example)
-    step = first - shared + _REPLY_TOKENS
-    return calls * shared + step * sum(min(calls, number) + 1 for number in range(1, round(calls) + 1))
+    calls = expected_calls(world)
+    most_earlier = 0 if history == "none" else math.inf if history == "all" else history
+    # Memory tasks begin with a step that is not asked, and shown all the same.
+    shown = sum(min(answered + world.memory, most_earlier) for answered in range(round(calls)))
+    return calls * tokens(question) + earlier * shown
+
+
+def earlier_tokens(question: Chat, presentation: Presentation) -> float:
+    """Prompt tokens of an earlier step and its answer, from a first question without a worked example."""
+    parts = question[-1].parts
+    if presentation.past_pictures == "text":
+        parts = told(parts, "text", presentation.detail)
+    return _tokens_of(parts) + _REPLY_TOKENS
 
 
 def most_frames(task: str, levels: Sequence[int], presentation: Presentation) -> int:

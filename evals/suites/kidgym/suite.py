@@ -26,10 +26,10 @@ from evals.reference import Conditions, published
 from evals.reference.comparison import published_tables
 from evals.replies.reader import READER_VERSION
 from evals.sealed import checked_seeds, seed_parts
-from evals.suite import Column, Needs, Suite, check_plan_size
+from evals.suite import Column, Needs, Suite, check_plan_size, picture_tokens
 from evals.suites.kidgym.diagnostics import diagnose_kidgym
 from evals.suites.kidgym.effects import effect_tables, environment_tables
-from evals.suites.kidgym.estimates import CALLS, expected_calls, expected_tokens, most_frames, tokens
+from evals.suites.kidgym.estimates import CALLS, earlier_tokens, expected_calls, expected_tokens, most_frames, tokens
 from evals.suites.kidgym.example import worked_example
 from evals.suites.kidgym.figures import kidgym_figures
 from evals.suites.kidgym.paper import paper_tables
@@ -371,10 +371,15 @@ class KidGymSuite(Suite):
     def _estimate(self, world: World, mode: Mode) -> tuple[float, float]:
         """Expected calls and prompt tokens of an episode of the world's task and level."""
         name = named(world.name, world.variant)
-        dialogue, example = self._dialogue(name, mode), self._example(name, mode)
+        dialogue = self._dialogue(name, mode)
         question = dialogue.question(dialogue.moment(world))
-        grows = shown_history(self.presentation, world.memory) != "none"
-        return expected_calls(world), expected_tokens(world, question, example, grows, bool(self._templates.chat))
+        if self._templates.chat:  # earlier steps are their pictures alone
+            earlier = picture_tokens(world.frame)
+        else:  # the worked example stands in a question once
+            plain = self._dialogue(name, "zero_shot" if mode == "icl" else mode)
+            earlier = earlier_tokens(plain.question(plain.moment(world)), self.presentation)
+        history = shown_history(self.presentation, world.memory)
+        return expected_calls(world), expected_tokens(world, question, earlier, history)
 
     def _check(self) -> None:
         """Check what depends on other settings, on files, and on tasks that are registered elsewhere."""

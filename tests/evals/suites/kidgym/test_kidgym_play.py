@@ -104,9 +104,12 @@ def test_the_budget_is_the_games_and_longer_games_are_expected_to_cost_more(full
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_estimates_of_calls_and_tokens_are_those_of_perfect_play(task):
+@pytest.mark.parametrize(
+    "told", [{}, {"history": "all"}, {"history": 1}, {"modality": "text"}, {"history": "all", "past_pictures": "text"}]
+)
+def test_estimates_of_calls_and_tokens_are_those_of_perfect_play(task, told):
     for mode in ("zero_shot", "icl"):
-        suite = small(task, 2, mode)
+        suite = small(task, 2, mode, **told)
         for episode in suite.plan():
             record = play(suite, OraclePlayer(), episode)
             shown = [pictures(played.turn.chat) for played in record.turns]
