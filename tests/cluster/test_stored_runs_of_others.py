@@ -195,7 +195,7 @@ def test_a_part_with_such_a_number_stops_no_driver(run_dir, digits):
     [part] = (run_dir / "episodes").glob("*.parquet")
     renamed = part.rename(part.with_name(f"part-{digits}.parquet"))
     assert part_order(renamed)[0] == 0 and part_order(part)[0] > 0
-    assert len(open_ledger(run_dir).table(["episode_id"])) == 4
+    assert len(open_ledger(run_dir).table(["episode_id"])) == len(pq.read_table(renamed))
 
 
 def test_parts_are_not_numbered_beyond_what_can_be_told_from_none(run_dir):

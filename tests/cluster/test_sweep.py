@@ -38,7 +38,7 @@ def test_a_sweep_plays_every_run(sweep):
 
 @pytest.mark.parametrize(("end", "expected"), [(1, 1), (RunFailedError("broken"), 1), (UserError("wrong"), 2)])
 def test_a_run_that_fails_stops_no_other_and_is_not_forgotten(sweep, end, expected):
-    assert sweep(end, 0, 0)[:2] == (["oracle", "simulated", "random"], expected)
+    assert sweep(end, 0, 0)[:2] == (["qwen2_5_vl_7b", "simulated", "random"], expected)
 
 
 def test_a_stopped_run_stops_the_sweep(sweep):

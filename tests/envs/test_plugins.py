@@ -2,6 +2,7 @@
 
 import colorsys
 import json
+import os
 import sys
 from importlib.machinery import PathFinder
 
@@ -17,6 +18,7 @@ OURS = {"ours": "json:dumps"}
 def folder(tmp_path, monkeypatch):
     """A plugin folder; write its plugins.toml."""
     monkeypatch.setenv(plugins.VARIABLE, str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))  # which gets the folder, for child processes
     monkeypatch.setattr(sys, "path", list(sys.path))
     return tmp_path
 
