@@ -75,6 +75,14 @@ def test_main_scores_are_flat_with_their_ends_and_nothing_else_is():
     assert flat == {"done": 7, **first, "t/d/success": 1.0, **again}
 
 
+def test_names_of_scores_hold_no_text_that_came_out_of_the_run():
+    tables = [
+        {**table_of([["m", 3, ESTIMATE, best]]), "columns": ["player", "n", "success", "best shortcut"]}
+        for best in "xy"
+    ]
+    assert flat_summary({"tables": tables[:1]}).keys() == flat_summary({"tables": tables[1:]}).keys()
+
+
 @pytest.mark.parametrize("rows", [LONGEST_FLAT - 1, LONGEST_FLAT, LONGEST_FLAT + 1])
 def test_a_long_table_is_not_flat(rows):
     flat = flat_summary({"tables": [table_of([[f"p{number}", 1, ESTIMATE] for number in range(rows)])]})
