@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import t as student_t
 from statsmodels.stats.inter_rater import fleiss_kappa as their_kappa
 
 from envs.files import FileError
@@ -291,6 +292,15 @@ def test_kappa_is_that_of_statsmodels(rows):
     assert ours.ratings == counts.sum() and ours.kappa.n == len(rows)
     low, high = ours.kappa.low, ours.kappa.high
     assert math.isnan(low) or -1 <= low <= ours.kappa.mean <= high <= 1
+    pairs = [(game, category) for game, row in enumerate(rows) for category in row]
+    without = [fleiss_kappa([pair for pair in pairs if pair[0] != game]).kappa.mean for game in range(len(rows))]
+    error = math.sqrt(np.var(without) * (len(rows) - 1))  # the jackknife's
+    if not math.isnan(low):
+        margin = student_t.ppf(0.975, len(rows) - 1) * error
+        assert (low, high) == (
+            pytest.approx(max(-1, ours.kappa.mean - margin)),
+            pytest.approx(min(1, ours.kappa.mean + margin)),
+        )
 
 
 def test_kappa_by_hand_and_with_unequal_numbers():

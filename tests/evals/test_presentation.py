@@ -291,7 +291,8 @@ def test_multistar_asks_the_same_questions_in_words(style):
     settings = {"configurations": ["distribute_four"], "puzzles": 1, "styles": [style], "priors": ["truth"]}
     plain = play(MultiStarSuite(**settings))[0].turns
     told = play(MultiStarSuite(**settings, modality="text", detail="json"))[0].turns
-    assert len(plain) == len(told) and MultiStarSuite(modality="text").needs.pictures == 0
+    assert len(plain) == len(told)
+    assert [MultiStarSuite(modality=each).needs.pictures for each in ("picture", "both", "text")] == [1, 1, 0]
     for one, two in zip(plain, told, strict=True):
         assert two.reply.text == one.reply.text and not pictures(two.turn.chat)
         assert pictures(one.turn.chat)[0].twin("json") in texts(two.turn.chat)

@@ -22,6 +22,7 @@ from evals.site.pages import Site, _run_facts, games_file, player_file
 from evals.site.parts import episode_parts
 from evals.site.pictures import Album
 from evals.stats.intervals import Estimate
+from evals.suites.bundle import Bundle
 from evals.summary.overview import overview
 from evals.summary.reply_health import ReplyHealth
 from evals.view import EpisodeView, StepView, default_view
@@ -191,6 +192,24 @@ def test_other_games_are_another_board_and_other_prompts_are_not():
         [["a", "c"], ["b"]],
         [["c", "a"], ["b"]],
     )
+
+
+def test_games_have_one_board_whatever_else_a_run_plays():
+    class Other(ToySuite):
+        name = "other"
+
+        def plan(self):
+            return [dataclasses.replace(episode, suite="other") for episode in super().plan()]
+
+    def part(name, suite):
+        run = run_of(suite, {name: Often(0.5)})
+        return Reader().read(name, run, suite, run.plan).entries
+
+    boards = boards_of([*part("a", SUITE), *part("b", Bundle("both", (SUITE, Other(episodes=3))))])
+    assert [(board.suite, sorted(row.entry.player for row in board.rows)) for board in boards] == [
+        ("other", ["b"]),
+        (SUITE.name, ["a", "b"]),
+    ]
 
 
 # --- what is told apart ----------------------------------------------------------------------------------------------

@@ -230,6 +230,15 @@ def test_each_cell_stops_by_itself_and_shares_the_error():
     assert outcomes.look().stopped
 
 
+@pytest.mark.parametrize(
+    ("by", "names"), [("run", {""}), ("suite", {"toy"}), ("cell", {"toy a 1", "toy a 2", "toy b 1"})]
+)
+def test_what_decides_apart_is_the_run_each_suite_or_each_cell_and_mode(by, names):
+    plan = plan_of({("a", "1"): 3, ("a", "2"): 3, ("b", "1"): 3}, players=("model",), modes=("plain", "cot"))
+    found = {group.name for group in Outcomes(StopRule("precise", by=by, precision=0.1), plan, "model").look().groups}
+    assert found == ({f"{name} {mode}" for name in names for mode in ("plain", "cot")} if by == "cell" else names)
+
+
 def test_repeats_of_a_game_are_one_observation():
     plan = plan_of({("a", "1"): 100}, repeats=3)
     outcomes = Outcomes(DECIDED, plan, "model")
