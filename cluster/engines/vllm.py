@@ -37,7 +37,7 @@ from cluster.engines.prompt_check import BlankPicture, SystemRole
 from cluster.engines.template_files import check_template, given_template, opening_of_reply
 from cluster.engines.tiny_model import ensure_tiny_model
 from cluster.engines.vllm_chat import VLLMChat, brief, room_for_reply
-from cluster.engines.vllm_compat import client_errors, reads_pictures
+from cluster.engines.vllm_compat import client_errors, preemptions, reads_pictures
 from cluster.engines.vllm_facts import WORKER_FACTS, PictureCounts, facts_of, silent_statistics
 from cluster.engines.vllm_fields import OPERATIONAL, check_passed_through, engine_fields, gpus_of, sampling_fields
 from cluster.engines.vllm_process import BATCH_INVARIANT, executor, prepare_cpu, prepare_environment
@@ -363,7 +363,7 @@ class VLLMEngine(Engine):
             prompt_tokens=len(output.prompt_token_ids),
             completion_tokens=len(answer.token_ids),
             cached_tokens=output.num_cached_tokens or 0,
-            preemptions=output.metrics.num_preemptions if output.metrics is not None else 0,
+            preemptions=preemptions(output.metrics),
             label_scores=scores,
         )
         if not request.labels:

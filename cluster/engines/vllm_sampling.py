@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cluster.engines import vllm_compat
 from cluster.engines.base import Request, Sampling
 from evals.types import LabelScores, PlayerError
 
@@ -53,7 +54,7 @@ def reply_parameters(
         constraint: dict[str, Any] = {"json": request.schema}
         most = sampling.max_tokens
         if request.options:
-            constraint = {"choice": list(request.options)}
+            constraint = vllm_compat.choice(request.options)
             # No token is shorter than a byte, so the longest option always fits, whatever the limit for free text.
             longest = max(len(option.encode()) for option in request.options) + 1
             most = longest + (sampling.max_tokens if reasons else 0)
