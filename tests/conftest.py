@@ -1,12 +1,15 @@
 """What all tests share."""
 
+import os
 import re
 import secrets
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import psutil
@@ -56,6 +59,56 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return True
     only_fast = config.getoption("markexpr").startswith("not (slow")  # torch takes five seconds
     return True if only_fast and name == "test_small_model.py" else None
+
+
+LEFT_BY_LIBRARIES = re.compile(
+    "PYTEST_CURRENT_TEST$"  # pytest's own
+    "|RAY_|VLLM_|TORCH|KMP_|OMP_|TOKENIZERS_|HF_HUB_OFFLINE$|PYGAME_"  # which libraries and engines set once, for good
+)
+"""Variables of the environment that a test may leave changed."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGALRM, signal.SIGUSR1)
+
+
+def _state_of_process() -> dict[str, Any]:
+    """What all tests of a worker share, and each of them leaves as it was."""
+    hydra = sys.modules.get("hydra.core.global_hydra")
+    return {
+        **{f"${name}": value for name, value in os.environ.items() if not LEFT_BY_LIBRARIES.match(name)},
+        **{f"the handler of {number.name}": signal.getsignal(number) for number in SIGNALS},
+        "the working directory": Path.cwd(),
+        "sys.path": list(sys.path),
+        "sys.argv": list(sys.argv),
+        "Hydra initialized": hydra is not None and hydra.GlobalHydra.instance().is_initialized(),
+    }
+
+
+@pytest.fixture(autouse=True)
+def _process_as_before(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a fast test that leaves the process changed: tests after it, in whatever order, would see that.
+
+    Ray, vLLM and a browser install handlers and variables of their own in the process that starts them.
+    """
+    if any(request.node.get_closest_marker(name) for name in ("slow", "ray", "vllm", "browser")):
+        yield
+        return
+    before = _state_of_process()
+    yield
+    after = _state_of_process()
+    changed = [name for name in sorted(before | after) if before.get(name) != after.get(name)]
+    if changed:  # without the values, which may be secrets
+        pytest.fail(f"the test leaves changed: {', '.join(changed)}", pytrace=False)
+
+
+@pytest.fixture
+def plugins_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """Names a plugin folder until the test ends; raycade then puts it on the import path, here and for child processes."""
+
+    def name(folder: Path) -> None:
+        monkeypatch.setenv("RAYCADE_PLUGINS", str(folder))
+        monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+        monkeypatch.setattr(sys, "path", list(sys.path))
+
+    return name
 
 
 @pytest.fixture(scope="session")

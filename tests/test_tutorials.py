@@ -56,14 +56,14 @@ def test_the_tutorials_own_tests_pass(installed):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_plugin_folder_works_like_a_package(tmp_path, monkeypatch):
+def test_a_plugin_folder_works_like_a_package(tmp_path, plugins_in):
     files = files_of("new_suite.md")
     for name in ("number_hunt.py", "plugins.toml"):
         (tmp_path / name).write_text(files[name])
     words = ["suite=number_hunt", "suite.highest=31", "model=oracle"]
     with pytest.raises(UserError, match="number_hunt"):
         load_settings(words)
-    monkeypatch.setenv("RAYCADE_PLUGINS", str(tmp_path))
+    plugins_in(tmp_path)
     assert load_settings(words).plan[0].task == "1-31"
 
 

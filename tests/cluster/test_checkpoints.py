@@ -96,11 +96,11 @@ def safetensors(tensors):
 
 
 @pytest.fixture
-def world(tmp_path, monkeypatch):
+def world(tmp_path, monkeypatch, plugins_in):
     """A folder for checkpoints, the scripted engine, and what it wrote down."""
     (tmp_path / "plugins.toml").write_text('["raycade.engines"]\nscripted = "scripted_engine:Scripted"\n')
     (tmp_path / "scripted_engine.py").write_text(ENGINE)
-    monkeypatch.setenv("RAYCADE_PLUGINS", str(tmp_path))
+    plugins_in(tmp_path)
     monkeypatch.setenv("SCRIPTED_LOG", str(tmp_path / "log"))
     (tmp_path / "training").mkdir()
     return tmp_path

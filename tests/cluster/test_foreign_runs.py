@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -242,10 +241,8 @@ def test_a_name_of_a_run_commands_no_terminal(run_dir, capsys):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv(plugins.VARIABLE, str(tmp_path))
-    monkeypatch.setattr("sys.path", list(sys.path))
-    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+def folder(tmp_path, plugins_in):
+    plugins_in(tmp_path)
     return tmp_path
 
 

@@ -64,3 +64,4 @@ async def test_a_replica_answers_a_group_reply_by_reply():
     await replica.start()
     answers = await replica.complete_group([Request("good", ()), Request("bad", ())])
     assert answers[0] == Reply("fine") and isinstance(answers[1], EngineError)
+    await replica.close()

@@ -63,12 +63,12 @@ class First(Engine):
 
 
 @pytest.fixture
-def command(tmp_path, monkeypatch):
+def command(tmp_path, plugins_in):
     """The words of a run inline; the engine reads its folder ``tmp_path``."""
     (tmp_path / "plugins.toml").write_text('["raycade.engines"]\nfirst = "first_engine:First"\n')
     (tmp_path / "first_engine.py").write_text(ENGINE)
     (tmp_path / "first.yaml").write_text("")
-    monkeypatch.setenv("RAYCADE_PLUGINS", str(tmp_path))
+    plugins_in(tmp_path)
     model = ["model=tiny", "~model.engine", f"+model.engine={{type:first,folder:{tmp_path}}}", "decoding=choice"]
     return ["run", *EASY, "suite.tasks_per_domain=4", "cluster=inline", *model, f"run_dir={tmp_path / 'run'}"]
 

@@ -72,6 +72,7 @@ async def test_whatever_an_engine_raises_is_the_engine_s_failure_except_what_it_
         await replica.complete(Request("bug", ()))
     with pytest.raises(PromptTooLong):
         await replica.complete(Request("prompt", ()))
+    await replica.close()
 
 
 class Paid(Broken):

@@ -1,7 +1,5 @@
 """What a configuration may name, what belongs to a run's fingerprint, and where a run lives."""
 
-import sys
-
 import pytest
 import yaml
 
@@ -10,7 +8,6 @@ from cluster.config.settings import Settings, load_settings, make_suite
 from cluster.errors import UserError
 from cluster.observe.tracker import make_tracker
 from cluster.observe.wandb_tracker import WandbTracker
-from envs import plugins
 from tests.cluster.conftest import ROOT
 from tests.cluster.test_cli import SMALL
 
@@ -55,11 +52,10 @@ def test_a_configuration_that_names_a_class_in_hydra_s_way_is_refused(tmp_path):
             make_suite(config)
 
 
-def test_a_suite_that_no_override_mentions_is_not_imported(tmp_path, monkeypatch):
+def test_a_suite_that_no_override_mentions_is_not_imported(tmp_path, plugins_in):
     (tmp_path / "plugins.toml").write_text('["raycade.suites"]\nbroken_one = "broken_module:Suite"\n')
     (tmp_path / "broken_module.py").write_text("raise SystemExit(0)\n")
-    monkeypatch.setenv(plugins.VARIABLE, str(tmp_path))
-    monkeypatch.setattr(sys, "path", list(sys.path))
+    plugins_in(tmp_path)
     assert compose_config(["suite=kumo", "model=random"]).suite.type == "kumo"
     with pytest.raises(UserError, match="broken_one"):
         compose_config(["suite=broken_one", "model=random"])
@@ -137,7 +133,7 @@ def test_a_model_that_cannot_do_what_the_suite_needs_is_refused_when_planning(ov
     assert all(word in str(error.value) for word in named)
 
 
-def test_an_engine_says_itself_which_settings_decide_only_the_speed(tmp_path, monkeypatch):
+def test_an_engine_says_itself_which_settings_decide_only_the_speed(tmp_path, plugins_in):
     (tmp_path / "plugins.toml").write_text('["raycade.engines"]\nmine = "mine_engine:Mine"\n')
     (tmp_path / "mine_engine.py").write_text(
         "from cluster.engines.base import Engine\n"
@@ -146,13 +142,13 @@ def test_an_engine_says_itself_which_settings_decide_only_the_speed(tmp_path, mo
         "    def __init__(self, sampling, speed: int = 1, wit: int = 1): pass\n"
         "    async def complete(self, request): raise NotImplementedError\n"
     )
-    monkeypatch.setenv("RAYCADE_PLUGINS", str(tmp_path))
+    plugins_in(tmp_path)
     ids = {episode.id for episode in settings("model=mine").plan}
     assert {episode.id for episode in settings("model=mine", "model.engine.speed=9").plan} == ids
     assert not {episode.id for episode in settings("model=mine", "model.engine.wit=9").plan} & ids
 
 
-def test_settings_of_outsiders_are_checked_by_what_they_declare_and_by_nothing_else(tmp_path, monkeypatch):
+def test_settings_of_outsiders_are_checked_by_what_they_declare_and_by_nothing_else(tmp_path, plugins_in):
     (tmp_path / "plugins.toml").write_text(
         '["raycade.engines"]\nown_engine = "declared:OwnEngine"\n["raycade.suites"]\nown_suite = "declared:OwnSuite"\n'
     )
@@ -168,7 +164,7 @@ def test_settings_of_outsiders_are_checked_by_what_they_declare_and_by_nothing_e
         "    name = 'own_suite'\n"
         "    pegs: tuple[int, ...] = (4,)\n"
     )
-    monkeypatch.setenv("RAYCADE_PLUGINS", str(tmp_path))
+    plugins_in(tmp_path)
     assert settings("model=own_engine").model.make_engine().device == -1
     assert load_settings(["suite=own_suite", "suite.pegs=[1,2]", "model=oracle"]).suite.pegs == (1, 2)
     for value in ("5", "[a]"):

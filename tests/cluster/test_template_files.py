@@ -206,5 +206,6 @@ def test_history_and_determinism_are_part_of_the_id_only_where_they_are_set():
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_deterministic_runs_set_vllms_variable(monkeypatch, deterministic):
     monkeypatch.setenv(BATCH_INVARIANT, "0")
+    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))  # which gets the folder of torch_compat
     prepare_environment(local=False, deterministic=deterministic)
     assert os.environ[BATCH_INVARIANT] == str(int(deterministic))

@@ -317,9 +317,9 @@ def test_a_task_file_of_brackets_is_refused(tmp_path):
         read_tasks(tmp_path / "tasks.jsonl", [])
 
 
-def test_a_plugin_folder_of_brackets_is_refused(tmp_path, monkeypatch):
+def test_a_plugin_folder_of_brackets_is_refused(tmp_path, plugins_in):
     (tmp_path / "plugins.toml").write_text("a = " + "[" * 50_000)
-    monkeypatch.setenv(plugins.VARIABLE, str(tmp_path))
+    plugins_in(tmp_path)
     with pytest.raises(ValueError, match=r"plugins\.toml: is nested deeper"):
         plugins.registered("raycade.suites", {})
 

@@ -2,7 +2,6 @@
 
 import colorsys
 import json
-import os
 import sys
 from importlib.machinery import PathFinder
 
@@ -15,11 +14,9 @@ OURS = {"ours": "json:dumps"}
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, plugins_in):
     """A plugin folder; write its plugins.toml."""
-    monkeypatch.setenv(plugins.VARIABLE, str(tmp_path))
-    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))  # which gets the folder, for child processes
-    monkeypatch.setattr(sys, "path", list(sys.path))
+    plugins_in(tmp_path)
     return tmp_path
 
 

@@ -251,10 +251,10 @@ def test_a_row_that_was_changed_on_the_way_is_refused(value, tmp_path, capsys):
     assert "changed.eval" in capsys.readouterr().err
 
 
-def test_a_suite_of_somebody_elses_is_exported_and_imported_without_a_line_more(tmp_path, monkeypatch):
+def test_a_suite_of_somebody_elses_is_exported_and_imported_without_a_line_more(tmp_path, plugins_in):
     (tmp_path / "plugins").mkdir()
     (tmp_path / "plugins" / "plugins.toml").write_text('["raycade.suites"]\ntoy = "tests.toy:ToySuite"\n')
-    monkeypatch.setenv("RAYCADE_PLUGINS", str(tmp_path / "plugins"))
+    plugins_in(tmp_path / "plugins")
     plan, rows = rows_of(ToySuite(episodes=3), {"random": RandomPlayer()})
     run = write_run(tmp_path / "run", plan, rows, {"type": "toy", "episodes": 3})
     for name in (*WRITE, "huggingface"):

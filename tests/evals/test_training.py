@@ -169,7 +169,7 @@ def test_a_reply_that_names_no_action_costs_a_step_where_the_game_goes_on():
 
 
 @pytest.fixture
-def outsiders(tmp_path, monkeypatch):
+def outsiders(tmp_path, plugins_in):
     """The tutorial's suite, and a data set of questions, in a plugin folder."""
     folder = tmp_path / "plugins"
     folder.mkdir()
@@ -186,7 +186,7 @@ def outsiders(tmp_path, monkeypatch):
     (folder / "plugins.toml").write_text(
         '["raycade.suites"]\nnumber_hunt = "number_hunt:NumberHunt"\nsums = "sums:Sums"\n'
     )
-    monkeypatch.setenv("RAYCADE_PLUGINS", str(folder))
+    plugins_in(folder)
     return folder
 
 

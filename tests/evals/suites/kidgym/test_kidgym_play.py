@@ -11,7 +11,6 @@ from collections import Counter
 
 import pytest
 
-from envs import plugins
 from envs.kidgym import TASKS, Frame, make, solve
 from evals.players import OraclePlayer, RandomPlayer, ShortcutPlayer
 from evals.suite import play_episode
@@ -173,8 +172,9 @@ def test_a_bad_setting_is_named(settings, message):
         KidGymSuite(**settings).plan()
 
 
-def test_a_task_of_a_plugin_folder_can_be_played(tmp_path, monkeypatch):
+def test_a_task_of_a_plugin_folder_can_be_played(tmp_path, monkeypatch, plugins_in):
     turned_task(tmp_path, monkeypatch)
+    plugins_in(tmp_path)
     suite = KidGymSuite(tasks=["PT"], levels=[1, 2], modes=["icl"], episodes=2)
     assert [play(suite, OraclePlayer(), episode).outcome.success for episode in suite.plan()] == [True] * 4
     del TASKS["PT"]  # monkeypatch would put it back
@@ -187,8 +187,6 @@ def turned_task(folder, monkeypatch):
         "from envs.kidgym import TASKS\nfrom envs.kidgym.tasks.placement import Placement\n"
         "TASKS['PT'] = type('PT', (Placement,), {'name': 'PT', 'budgets': (1, 1)})\n"
     )
-    monkeypatch.setenv(plugins.VARIABLE, str(folder))
-    monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "turned_task", raising=False)
 
 

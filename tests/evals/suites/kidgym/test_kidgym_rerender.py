@@ -82,8 +82,11 @@ def test_replay_of_a_failed_episode_goes_as_far_as_it_got(tmp_path):
         assert sum(not step.forced for step in rerender_episode(row).steps) == 2
 
 
-def test_an_episode_of_a_users_own_task_is_replayed_in_a_process_that_has_only_installed_it(tmp_path, monkeypatch):
+def test_an_episode_of_a_users_own_task_is_replayed_in_a_process_that_has_only_installed_it(
+    tmp_path, monkeypatch, plugins_in
+):
     turned_task(tmp_path, monkeypatch)
+    plugins_in(tmp_path)
     suite = KidGymSuite(tasks=["PT"], levels=[1], modes=["zero_shot"], episodes=1)
     (row,) = ledger_rows(tmp_path, suite, RandomPlayer())
     del TASKS["PT"], sys.modules["turned_task"]
