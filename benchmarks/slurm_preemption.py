@@ -29,7 +29,8 @@ from tests import slurm_world
 ROOT = Path(__file__).parents[1]
 SUBMIT = str(ROOT / "cluster" / "launch" / "slurm.sh")
 GAMES = ["suite=kumo", "suite.domains=[medical]", "suite.difficulties=[easy]", "suite.tasks_per_domain=25"]
-ENGINE = ["model=simulated", "model.engine.max_num_seqs=4", "model.engine.median_tokens=60", "model.replica.cpus=1"]
+ENGINE = ["model=simulated", "model.engine.max_num_seqs=4", "model.engine.median_tokens=60", "model.engine.tail=0.3",
+          "model.replica.cpus=1"]  # fmt: skip
 SPEED = ["cluster.commit_seconds=0.3", "cluster.grace_seconds=18"]
 SIGNALS = {"steps": "", "user": "preempt_send_user_signal"}
 PREEMPTED = [name for name in slurm_world.PARTITIONS if name not in ("main", "urgent")]

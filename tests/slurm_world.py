@@ -131,6 +131,16 @@ class SlurmWorld:
             if process.pid not in daemons and (not node or node_of(process) == node)
         ]
 
+    def running(self, *texts: str) -> list[psutil.Process]:
+        """Processes of jobs whose command line holds all these texts; one that ends meanwhile is none."""
+        found = []
+        for process in self.processes():
+            with suppress(psutil.NoSuchProcess):
+                command = " ".join(process.cmdline())
+                if all(text in command for text in texts):
+                    found.append(process)
+        return found
+
     def lose(self, node: str) -> None:
         """The node dies: its daemon, and every process of its jobs."""
         for process in [*_family(self.daemons[node].pid), *self.processes(node)]:

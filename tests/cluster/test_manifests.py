@@ -136,7 +136,7 @@ def test_a_submitted_job_can_be_stopped_and_submitted_again(head, tmp_path):
 
     run_dir = tmp_path / "run"
     games = ["suite=kumo", "suite.domains=[medical]", "suite.difficulties=[easy]", "suite.tasks_per_domain=25",
-             "suite.repeats=4", "model=simulated", "model.engine.max_num_seqs=4", "model.engine.median_tokens=200",
+             "suite.repeats=4", "model=simulated", "model.engine.median_tokens=60", "model.engine.tail=0.3",
              "model.replica.cpus=1", "cluster=ray", "cluster.commit_seconds=0.3", "cluster.grace_seconds=2"]  # fmt: skip
     passed = json.dumps(
         {"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": "60", "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}}
@@ -144,7 +144,7 @@ def test_a_submitted_job_can_be_stopped_and_submitted_again(head, tmp_path):
     submit = ["submit", f"--runtime-env-json={passed}", "--submission-id"]
     run = ["--", sys.executable, "-m", "cluster", "run", *games, f"run_dir={run_dir}"]
     assert until(lambda: "No jobs" in ray_job("list") or "[]" in ray_job("list"), 120), ray_job("list")
-    ray_job(*submit, "first", "--no-wait", *run)
+    ray_job(*submit, "first", "--no-wait", *run, "model.engine.max_num_seqs=1")  # so slow that it is stopped in time
     assert until(lambda: len(list((run_dir / "episodes").glob("part-*"))) > 2, 120), ray_job("logs", "first")
     ray_job("stop", "first")
     assert "stopped early; run the same command again to resume" in ray_job("logs", "first")

@@ -12,7 +12,7 @@ import pytest
 
 from cluster.storage.stored_run import Run
 from tests import network_world
-from tests.cluster.conftest import ROOT
+from tests.cluster.conftest import ROOT, raycade
 
 pytestmark = [
     pytest.mark.ray,
@@ -86,20 +86,19 @@ def kinds(host: network_world.Host) -> set[str]:
 
 def test_a_run_over_three_hosts_outlives_one_of_them(site, tmp_path):
     calm = tmp_path / "calm"
-    process = site.start(calm)
-    everywhere = False
-    while process.poll() is None:
-        everywhere = everywhere or all(kinds(host) == {"replica", "runner"} for host in site.network.hosts)
-        time.sleep(0.5)
-    assert process.returncode == 0, site.log(calm).read_text()
-    assert everywhere, "a runner and replicas on each host"
+    one_process = ["cluster=inline", "cluster.runners=1", "model.engine.max_num_seqs=200"]
+    alone = raycade("run", *GAMES, *one_process, f"run_dir={calm}")
+    assert alone.returncode == 0, alone.stderr
 
     disturbed = tmp_path / "disturbed"
     process = site.start(disturbed)
     planned = len(Run(calm).plan)
+    everywhere = False
     while rows(disturbed) < planned // 4:
         assert process.poll() is None, site.log(disturbed).read_text()
+        everywhere = everywhere or all(kinds(host) == {"replica", "runner"} for host in site.network.hosts)
         time.sleep(0.05)
+    assert everywhere, "a runner and replicas on each host"
     lost = site.network.hosts[-1]
     assert kinds(lost) == {"replica", "runner"}, "the host to lose has work"
     site.network.lose(lost)

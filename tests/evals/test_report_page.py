@@ -118,7 +118,7 @@ def test_what_a_model_wrote_is_data():
 
 
 def test_a_page_stays_small_by_leaving_episodes_out(monkeypatch):
-    report = reported("kidgym", small_run("kidgym"))
+    report = reported("toy", small_run("toy"))
     whole = page(report)
     monkeypatch.setattr("evals.archive.one_file.LARGEST", len(whole.encode()) - 1)
     less = page(report)
