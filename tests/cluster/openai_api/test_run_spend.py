@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -19,21 +20,28 @@ EACH = 0.11
 """What one of the stub's answers costs at these prices."""
 
 
-def kill_replica() -> None:
-    """SIGKILL to the process that holds the engine."""
-    for process in psutil.process_iter(["cmdline"]):
-        if "ray::_ReplicaActor" in " ".join(process.info["cmdline"] or ()):
-            process.kill()
+def kill_replica() -> int:
+    """SIGKILL to the process that holds the engine, of this test's Ray alone: others play on this machine too.
+
+    Returns how many such processes there were.
+    """
+    killed = 0
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if "ray::_ReplicaActor" in " ".join(process.cmdline()):
+                process.kill()
+                killed += 1
+    return killed
 
 
 def test_the_cap_holds_over_sessions_and_killed_replicas(stub, tmp_path, ray_cluster):
-    answered = 0
+    answered = killed = 0
 
     def answer(handler) -> None:
-        nonlocal answered
+        nonlocal answered, killed
         answered += 1
         if answered == 25:
-            kill_replica()
+            killed = kill_replica()
         handler.send(200, json.dumps(completion(content="Nothing that can be read.")).encode())
 
     stub.script = [answer]
@@ -56,6 +64,7 @@ def test_the_cap_holds_over_sessions_and_killed_replicas(stub, tmp_path, ray_clu
         lost = 2 * EACH  # what a killed replica had asked last may have been answered, but it could not say so
         assert len(stub.bodies) * EACH <= cap + 2 * EACH + lost, f"{len(stub.bodies)} requests of {EACH} under {cap}"
         assert read_spending(tmp_path / "run").total >= cap - EACH
+    assert killed == 1
     assert len(stub.bodies) * EACH > 4, "what was in flight when the replica was killed counts as spent"
 
 
