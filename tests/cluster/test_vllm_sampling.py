@@ -21,7 +21,7 @@ ESCAPED_GRAMMAR = SimpleNamespace(choice_as_grammar=lambda options: f"root ::= {
 @pytest.mark.parametrize("grammar", [RAW_GRAMMAR, ESCAPED_GRAMMAR], ids=["0.26", "0.32"])
 @pytest.mark.parametrize("reasons", [False, True])
 @given(options=st.sets(st.text(min_size=1), min_size=1), most=st.integers(1, 20), room=st.integers(1, 100))
-def test_every_option_fits_into_a_reply_however_many_bytes_its_letters_take(reasons, options, most, room):
+def test_every_option_fits_into_a_reply_however_many_bytes_its_letters_take(reasons, grammar, options, most, room):
     """A token may be as short as a byte; the room that the context has left is a limit all the same."""
     request = Request("id", (), options=tuple(options), seed=1)
     how = {"lossless": True, "skip_special_tokens": True, "reasons": reasons}
