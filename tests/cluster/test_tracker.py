@@ -17,8 +17,10 @@ from cluster.runner.messages import PlayerCounts, ReplicaUse, Report
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
 from envs.kidgym import make
+from tests.cluster.conftest import ROOT
 from tests.cluster.test_ledger import PLAN
 
+PAGE = (ROOT / "docs/wandb.md").read_text()
 RESULTS = FinalResults({"episodes/done": 2.0}, {"planned": 2, "tables": []}, (), lambda count: [])
 
 
@@ -151,6 +153,11 @@ def test_every_live_number_has_finished_episodes_as_its_axis():
     assert {"gpu_cost", "spent", "success/m", "prefix_cache_hit_rate", "slot_utilization/replica-0"} <= told.keys()
     without = [name for name in told if not any(fnmatch.fnmatchcase(name, pattern) for pattern in LIVE)]
     assert not without
+
+
+@pytest.mark.parametrize("group", [*LIVE, "checkpoint/*"])
+def test_every_group_of_metrics_stands_on_the_page(group):
+    assert f"`{group}`" in PAGE
 
 
 def test_pictures_of_a_turn_stand_side_by_side():
