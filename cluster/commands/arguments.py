@@ -207,8 +207,9 @@ def settings(parser: argparse.ArgumentParser) -> None:
 
 
 PLAY_HELP = """\
-You play the games that a model plays, with the same pictures, through the same loop, into a run directory like any other. The
-words are for people: the prompts without answer tags and other advice on how to write a reply. Stop whenever you like (:quit, Ctrl-C): finished games are kept, and the same command goes on.
+You play the games that a model plays, with the same pictures, through the same loop, into a run directory like any other.
+The words are for people: the prompts without answer tags and other advice on how to write a reply. Stop whenever you like
+(:quit, Ctrl-C): finished games are kept, and the same command goes on.
 
 examples:
   raycade play suite=kidgym suite.tasks=[CL,SO] suite.levels=[1]
