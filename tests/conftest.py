@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import gc
 import os
 import re
 import secrets
@@ -52,13 +53,33 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: ranks.get(item.path.name, len(ranks)))
 
 
+NOT_FAST = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.(slow|ray|vllm|browser)\b", re.MULTILINE)
+"""How a module says that none of its tests is fast."""
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave campaigns out unless they are named, and a module that imports torch where only fast tests are asked for."""
+    """Leave campaigns out unless they are named, and modules without a fast test where only fast tests are asked for."""
     name = collection_path.name
     if name in CAMPAIGNS and not any(name in argument for argument in config.args):
         return True
-    only_fast = config.getoption("markexpr").startswith("not (slow")  # torch takes five seconds
-    return True if only_fast and name == "test_small_model.py" else None
+    only_fast = config.getoption("markexpr").startswith("not (slow")
+    if only_fast and name.startswith("test_") and NOT_FAST.search(collection_path.read_text()):
+        return True  # they need not be compiled, nor torch and W&B be imported
+    return None
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Keep Python's garbage collector away from what is imported: walking through it again and again takes seconds."""
+    gc.disable()
+    yield
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """Give back what was kept, or libraries report it as leaked."""
+    gc.unfreeze()
 
 
 LEFT_BY_LIBRARIES = re.compile(
