@@ -52,7 +52,9 @@ def mislead(rng: Random, doors: int, decoys: Decoys) -> Misleading:
     """
     for _ in range(ATTEMPTS):
         layout = lay_out(rng, doors=doors, walls=BARRIERS)
-        if len(behind_all_doors(layout)) < decoys.chests:
+        # Any chest may get the treasure, so each must be within reach while the decoys stand.
+        within_reach = behind_all_doors(layout)
+        if len(within_reach) < decoys.chests:
             continue
         places = _places(rng, layout, keys=doors + decoys.keys, doors=decoys.doors)
         if places is None:
@@ -60,13 +62,25 @@ def mislead(rng: Random, doors: int, decoys: Decoys) -> Misleading:
         keys = rng.sample(places[: doors + decoys.keys], doors + decoys.keys)
         # With the decoys gone one can walk there, too: chests are as well kept then.
         after = replace(layout, walls=tuple(wall for wall in layout.walls if wall not in places))
-        kept = behind_all_doors(after)
+        kept = [wall for wall in behind_all_doors(after) if wall in within_reach]
         if len(kept) >= decoys.chests:
             chests = tuple(rng.sample(kept, decoys.chests))
             walls = tuple(wall for wall in after.walls if wall not in chests)
             layout = replace(layout, keys=tuple(keys[:doors]), walls=walls, chests=chests)
+            if decoys.chests:  # without them MA and DMA draw as before
+                layout = _hide_anywhere(rng, layout)
             return Misleading(layout, tuple(keys[doors:]), places[len(keys) :])
     raise ValueError(f"no maze of {doors} doors was found with room for {decoys}")
+
+
+def _hide_anywhere(rng: Random, layout: Layout) -> Layout:
+    """Draw the treasure's place from its own and those of the empty chests.
+
+    ``lay_out`` puts the treasure on a free cell, often with more room around it than the walls that chests replace. After
+    this draw nothing distinguishes them: a player that has not seen the treasure can only guess.
+    """
+    treasure, *empty = rng.sample([layout.treasure, *layout.chests], 1 + len(layout.chests))
+    return replace(layout, treasure=treasure, chests=tuple(empty))
 
 
 def _places(rng: Random, layout: Layout, keys: int, doors: int) -> tuple[int, ...] | None:

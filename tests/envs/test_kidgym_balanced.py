@@ -10,7 +10,8 @@ import pytest
 from envs.kidgym import TASKS, make, random_success, solve
 from envs.kidgym.chance import BALANCED_CHANCE
 from envs.kidgym.decoys import Decoys, mislead
-from envs.kidgym.grid import NEIGHBORS, mask, region
+from envs.kidgym.grid import NEIGHBORS, mask, region, spread
+from envs.kidgym.oracle import fewest_steps
 from envs.kidgym.tasks.sorting import SCALES
 
 CELLS = [(task, level) for task in BALANCED_CHANCE for level in (1, 2, 3)]
@@ -155,6 +156,49 @@ def test_chests_are_kept_by_all_doors_and_no_label_tells_the_diamond():
         assert labels == list(range(len(labels)))
         kept += world.scene[world.treasure].label == before
     assert kept < 10
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_any_chest_could_hold_the_diamond(level):
+    """Each can be opened in the fewest steps, so that no player rules one out without having seen the diamond."""
+    for seed in range(15):
+        world = begun("MMA", level, seed)
+        for chest in [cell for cell, item in world.scene.items() if item.sprite == "chest"]:
+            believed = world.copy()
+            believed.treasure = chest
+            assert fewest_steps(believed) == FEWEST["MMA"][level - 1] - 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_neither_the_way_to_a_chest_nor_the_room_around_it_tells_the_diamond(level):
+    games = 300
+    most_room = nearest = 0.0
+    for seed in range(games):
+        world = begun("MMA", level, seed)
+        walls = mask(cell for cell, item in world.scene.items() if item.sprite in ("wall", "chest"))
+        chests = [cell for cell, item in world.scene.items() if item.sprite == "chest"]
+        room = {chest: (NEIGHBORS[chest] & ~walls).bit_count() for chest in chests}
+        way = {chest: steps_beside(~walls, world.agent, chest) for chest in chests}
+        most_room += share_of(world.treasure, [chest for chest in chests if room[chest] == max(room.values())])
+        nearest += share_of(world.treasure, [chest for chest in chests if way[chest] == min(way.values())])
+    guess = 1 / len(chests)
+    deviation = (guess * (1 - guess) / games) ** 0.5
+    assert abs(most_room / games - guess) < 3 * deviation and abs(nearest / games - guess) < 3 * deviation
+
+
+def share_of(right, guesses):
+    """How often one of these, drawn at random, is the right one."""
+    return (right in guesses) / len(guesses)
+
+
+def steps_beside(free, start, cell):
+    """Steps from a cell through free ones to a neighbor of another."""
+    reached, steps = 1 << start, 0
+    while not reached & NEIGHBORS[cell]:
+        reached |= spread(reached) & free
+        steps += 1
+    return steps
 
 
 def test_a_maze_without_room_for_its_decoys_is_refused():
