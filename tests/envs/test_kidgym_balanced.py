@@ -133,6 +133,24 @@ def test_one_choice_of_piles_makes_up_each_number():
             assert len(piles) <= 10
 
 
+@pytest.mark.parametrize(("level", "share"), [(1, 1 / 12), (2, 1 / 12), (3, 1 / 16)])
+def test_who_sees_one_or_several_or_sees_no_kinds_guesses_among_many_choices_of_piles(level, share):
+    """A choice for each thing of as many single and other piles as are right; or, of all piles, of as many of each size."""
+    for seed in range(40):
+        world = balanced("CO", level, seed)
+        piles = [name.removeprefix("pile/").split("/") for name in names(world.scene.values())]
+        one_or_several, right = 1, Counter()
+        for name, number in world.wanted:
+            sizes = [int(size) for of, size in piles if of == name]
+            (way,) = (way for n in range(1, 4) for way in combinations(sizes, n) if sum(way) == number)
+            singles, taken = sizes.count(1), way.count(1)
+            one_or_several *= math.comb(singles, taken) * math.comb(len(sizes) - singles, len(way) - taken)
+            right.update(way)
+        of_size = Counter(int(size) for _, size in piles)
+        no_kinds = math.prod(math.comb(of_size[size], count) for size, count in right.items())
+        assert 1 / one_or_several == share and no_kinds >= 18
+
+
 @pytest.mark.parametrize("level", [1, 2, 3])
 def test_decoys_hide_no_way_round_a_door(level):
     for seed in range(20):

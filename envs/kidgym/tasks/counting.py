@@ -10,7 +10,18 @@ from envs.kidgym.scene import Item
 from envs.kidgym.world import Action, World
 
 LABELED_PILES: Final = 10
-"""Most piles: each has a digit."""
+"""Most piles of several things: each has a digit."""
+
+ASKED: Final[tuple[tuple[tuple[tuple[int, ...], int], ...], ...]] = (
+    (((1, 2, 3), 2), ((1, 2, 3), 2), ((2, 2, 3), 3)),
+    (((1, 2, 3), 2), ((2, 2, 3), 3), ((1, 2, 3), 4)),
+    (((1, 2, 3), 2), ((1, 2, 3), 2), ((2, 3), 3), ((2, 3), 3)),
+)
+"""Balanced, by level: for each thing the sizes of its piles and the number asked for.
+
+A player that tells one from several, but not two from three, has two or three choices for each thing. It would have only one
+if 1 or 5 were asked for, or 3 of piles of (1, 1, 3).
+"""
 
 
 class Counting(World):
@@ -22,8 +33,8 @@ class Counting(World):
     Termination: with the declaration, or when the backpack is full and still holds too few; 5 steps (needed are 2 to 4).
 
     Balanced: piles of 3 or, at level 3, 4 things, and a number of each thing has to be collected. Of each thing just one of
-    its piles, or two of them, will do, and all numbers are different but at level 3. So piles that are taken without
-    counting, or without telling things apart, are all right in one game of 24 to 36.
+    its piles, or two of them, will do. So piles that are taken without counting are all right in one game of 27 to 36,
+    without telling things apart in one of 18 to 36, and without telling two from three in one of 12 to 16.
     """
 
     name = "CO"
@@ -50,15 +61,7 @@ class Counting(World):
     def draw_several(self, rng: Random, kind: str) -> list[Item]:
         """Balanced: draw several things with a number each that a single choice of piles makes up; returns all piles."""
         self.max_actions = max(self.max_actions, LABELED_PILES + 1)
-        asked: list[tuple[tuple[int, ...], int]] = [((1, 2, 3), 1), ((1, 2, 3), 2)]
-        other = rng.choice((1, 2))
-        if self.level == 1:
-            asked.append(((other, other, 3), 3))
-        elif self.level == 2:
-            asked.append(((1, 2, 3), 3 + other))  # two of its piles
-        else:
-            sizes = rng.choice(((1, 2), (1, 3), (2, 3)))
-            asked += [((other, 3), 3), (sizes, rng.choice(sizes))]
+        asked = list(ASKED[self.level - 1])
         names = rng.sample(PILED[kind], len(asked))
         rng.shuffle(asked)
         self.wanted = tuple((name, number) for name, (_, number) in zip(names, asked, strict=True))
