@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import yaml
 
-from evals.shortcut_search.record import write_record
+from evals.shortcut_search.record import Search, write_record
 from evals.shortcut_search.search import needs_table, search
 from evals.training.games import suite_of
 
@@ -52,13 +52,14 @@ def main() -> int:
     training = suite_of(asked.suite, {**shared, **settings_of(asked.training), "seeds": TRAINING})
     held_out = suite_of(asked.suite, {**shared, **settings_of(asked.held_out)})
     command = shlex.join(["python", "-m", "benchmarks.shortcut_search", *sys.argv[1:]])
+    this = Search(command, datetime.now(UTC).date().isoformat(), TRAINING)
     found = []
     for (task, level), of_cell in groupby(search(training, held_out), key=lambda each: (each.task, each.level)):
         for each in of_cell:
             found.append(each)
             print(f"{task:14}{level:8}{each.players:26}{each.success.mean:8.3f}", flush=True)
         if asked.write:  # cell by cell, so that a search that is ended keeps what it has found
-            write_record(asked.write, found, command, datetime.now(UTC).date().isoformat(), TRAINING)
+            write_record(asked.write, found, this)
     table = needs_table(asked.suite, found)
     print(table.to_markdown())
     if asked.out:

@@ -1,13 +1,15 @@
 """What a search has found, kept as a file beside a suite, and the best of it that may stand beside scores as a shortcut.
 
-The file is YAML: the command that wrote it, its date, the seeds, and for each cell what each feature class won::
+The file is YAML: all senses, and each search with its command, date and seeds and, for each cell, on how many games it was
+learned and measured and what each feature class won. A cell stands below the search that found it last::
 
-    command: python -m benchmarks.shortcut_search boxes --write found.yaml
-    date: 2026-01-31
-    training: training:0
     senses: [color, text]
-    cells:
-      - {task: boxes, level: plain, games: 400, success: {everything: 1.0, text only: 0.33}}
+    searches:
+    - command: python -m benchmarks.shortcut_search boxes --write found.yaml
+      date: 2026-01-31
+      training: training:0
+      cells:
+      - {task: boxes, level: plain, learned_from: 200, games: 400, success: {everything: 1.0, text only: 0.33}}
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import yaml
 
@@ -29,20 +31,36 @@ LEARNED: Final = "learned: "
 """Before the name of a feature class where it stands among names of players."""
 
 
-@dataclass(frozen=True)
-class SearchRecord:
-    """A search on file."""
+class Search(NamedTuple):
+    """One run of the search."""
 
     command: str
     date: str
     training: str
     """Seeds of the games that were learned from; measured was on the open ones."""
+
+
+@dataclass(frozen=True)
+class CellRecord:
+    """What was found in one cell."""
+
+    search: Search
+    learned_from: int
+    """Games that were learned from."""
+    games: int
+    """Held-out games that were measured on."""
+    success: Mapping[str, float]
+    """Of each feature class."""
+
+
+@dataclass(frozen=True)
+class SearchRecord:
+    """Searches on file."""
+
     senses: tuple[str, ...]
     """All senses that features of the suite name, coarse ones included."""
-    games: Mapping[tuple[str, str], int]
-    """Held-out games of each cell (task, level)."""
-    success: Mapping[tuple[str, str], Mapping[str, float]]
-    """Of each feature class in each cell."""
+    cells: Mapping[tuple[str, str], CellRecord]
+    """By task and level."""
 
     def best(self, task: str, level: str, about: Collection[str]) -> tuple[str, float] | None:
         """The feature class that wins most in a cell, of those that lack a sense which the task is about.
@@ -56,9 +74,9 @@ class SearchRecord:
             Name of the player and its success; None where the cell was not searched.
         """
         classes = {known.name: known for known in feature_classes(self.senses)}
-        won = {
-            name: share for name, share in self.success.get((task, level), {}).items() if _lacks(classes[name], about)
-        }
+        cell = self.cells.get((task, level))
+        success = cell.success if cell else {}
+        won = {name: share for name, share in success.items() if _lacks(classes[name], about)}
         if not won:
             return None
         name = max(won, key=won.__getitem__)
@@ -70,7 +88,7 @@ def _lacks(known: FeatureClass, about: Collection[str]) -> bool:
 
 
 def read_record(path: Path) -> SearchRecord:
-    """The search on file.
+    """The searches on file.
 
     Raises:
         FileError: the file cannot be read, is no record, or names a feature class that its senses do not have.
@@ -81,7 +99,7 @@ def read_record(path: Path) -> SearchRecord:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise FileError(path, f"is no record of a search for shortcuts: {error!r}") from error
     known = {each.name for each in feature_classes(record.senses)}
-    named = {name for success in record.success.values() for name in success}
+    named = {name for cell in record.cells.values() for name in cell.success}
     if named - known:
         raise FileError(
             path, f"names the feature class {min(named - known)!r}; its senses have {', '.join(sorted(known))}"
@@ -90,40 +108,38 @@ def read_record(path: Path) -> SearchRecord:
 
 
 def _of_data(data: Any) -> SearchRecord:
-    cells = {(str(cell["task"]), str(cell["level"])): cell for cell in data["cells"]}
-    return SearchRecord(
-        command=str(data["command"]),
-        date=str(data["date"]),
-        training=str(data["training"]),
-        senses=tuple(map(str, data["senses"])),
-        games={place: int(cell["games"]) for place, cell in cells.items()},
-        success={
-            place: {str(name): float(share) for name, share in cell["success"].items()} for place, cell in cells.items()
-        },
-    )
+    cells = {}
+    for found in data["searches"]:
+        search = Search(str(found["command"]), str(found["date"]), str(found["training"]))
+        for cell in found["cells"]:
+            success = {str(name): float(share) for name, share in cell["success"].items()}
+            place = str(cell["task"]), str(cell["level"])
+            if place in cells:
+                raise ValueError(f"the cell {' '.join(place)} stands there twice")
+            cells[place] = CellRecord(search, int(cell["learned_from"]), int(cell["games"]), success)
+    return SearchRecord(senses=tuple(map(str, data["senses"])), cells=cells)
 
 
-def write_record(path: Path, found: Sequence[Found], command: str, date: str, training: str) -> None:
-    """Write what a search has found; cells of an older file that were not searched again stay.
+def write_record(path: Path, found: Sequence[Found], search: Search) -> None:
+    """Write what a search has found; cells of an older file that were not searched again stay with the search that they had.
 
     Raises:
         FileError: there is an older file that is no record.
     """
-    older = read_record(path) if path.exists() else SearchRecord("", "", "", (), {}, {})
-    games, success = dict(older.games), dict(older.success)
+    older = read_record(path) if path.exists() else SearchRecord((), {})
+    cells = dict(older.cells)
     for place, of_cell in groupby(found, key=lambda each: (each.task, each.level)):
         results = list(of_cell)
-        games[place] = results[0].success.n
-        success[place] = {each.players: round(each.success.mean, 3) for each in results}
-    senses = {sense for each in found for sense in each.known.senses}
+        success = {each.players: round(each.success.mean, 3) for each in results}
+        cells[place] = CellRecord(search, results[0].learned_from, results[0].success.n, success)
+    by_search: dict[Search, list[dict[str, Any]]] = {}
+    for (task, level), cell in sorted(cells.items(), key=lambda each: (each[1].search, each[0])):
+        counts = {"learned_from": cell.learned_from, "games": cell.games}
+        by_search.setdefault(cell.search, []).append(
+            {"task": task, "level": level, **counts, "success": dict(cell.success)}
+        )
     data = {
-        "command": command,
-        "date": date,
-        "training": training,
-        "senses": sorted({*older.senses, *senses}),
-        "cells": [
-            {"task": task, "level": level, "games": games[task, level], "success": success[task, level]}
-            for task, level in sorted(success)
-        ],
+        "senses": sorted({*older.senses, *(sense for each in found for sense in each.known.senses)}),
+        "searches": [{**each._asdict(), "cells": of_search} for each, of_search in by_search.items()],
     }
     path.write_text(yaml.safe_dump(data, sort_keys=False, width=120, default_flow_style=None), encoding="utf-8")

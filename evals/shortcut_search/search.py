@@ -25,6 +25,8 @@ class Found:
     task: str
     level: str
     known: FeatureClass
+    learned_from: int
+    """Games."""
     success: Estimate
 
     @property
@@ -71,7 +73,7 @@ def _search_cell(
         learner = Learner(known)
         learner.learn(turns, good)
         credits = play(held_out, to_be_played, lambda _, options, player=learner: player.choose(options))  # type: ignore[misc]
-        yield Found(*cell, known, mean_estimate(credits, bounds=(0, 1)))
+        yield Found(*cell, known, len(to_learn_from), mean_estimate(credits, bounds=(0, 1)))
 
 
 def needs_table(name: str, found: Sequence[Found]) -> Table:

@@ -13,7 +13,7 @@ from envs.kidgym.tasks.placement import RING
 from evals.shortcut_search.classes import feature_classes
 from evals.shortcut_search.games import NoFeaturesError, good_options, lessons, play
 from evals.shortcut_search.learner import Learner, among
-from evals.shortcut_search.record import read_record, write_record
+from evals.shortcut_search.record import Search, read_record, write_record
 from evals.shortcut_search.search import needs_table, search
 from evals.suite import Suite, plan_for
 from evals.suites.kidgym.features import COARSE_SENSES, SENSES, option_features
@@ -71,35 +71,55 @@ def test_what_a_cell_needs_is_found_on_games_that_were_not_learned_from():
 def test_what_was_found_is_kept_and_the_best_without_a_needed_sense_stands_beside_scores(tmp_path):
     path = tmp_path / "found.yaml"
     found = list(search(Boxes(first_seed=1000), Boxes()))
-    write_record(path, [each for each in found if each.level == "plain"], "first", "2026-01-30", "training:0")
-    write_record(path, [each for each in found if each.level == "shuffled"], "second", "2026-01-31", "training:0")
+    write_record(path, found, Search("python", "2026-01-31", "training:0"))
     record = read_record(path)
-    assert (record.command, record.date, record.games) == (
-        "second",
-        "2026-01-31",
-        dict.fromkeys([("boxes", "plain"), ("boxes", "shuffled")], 25),
-    )
     success = {each.players: each.success.mean for each in found if each.level == "shuffled"}
-    assert record.success["boxes", "shuffled"] == pytest.approx(success, abs=0.001)
+    assert record.cells["boxes", "shuffled"].success == pytest.approx(success, abs=0.001)
     assert record.best("boxes", "plain", ["color"])[1] == 1
     name, won = record.best("boxes", "shuffled", ["color"])
     without = {f"learned: {players}": success[players] for players in ("text only", "all but color")}
     assert won == pytest.approx(max(without.values()), abs=0.001) and without[name] == max(without.values())
-    uneven = dataclasses.replace(
-        record, success={("a", "1"): {"text only": 0.2, "all but color": 0.4, "everything": 1}}
-    )
-    assert uneven.best("a", "1", ["color"]) == ("learned: all but color", 0.4)
+    plain = record.cells["boxes", "plain"]
+    uneven = dataclasses.replace(plain, success={"text only": 0.2, "all but color": 0.4, "everything": 1})
+    of_uneven = dataclasses.replace(record, cells={("a", "1"): uneven})
+    assert of_uneven.best("a", "1", ["color"]) == ("learned: all but color", 0.4)
     assert record.best("boxes", "shuffled", []) is None and record.best("boxes", "other", ["color"]) is None
+
+
+def test_each_cell_keeps_the_search_that_found_it_last(tmp_path):
+    path = tmp_path / "found.yaml"
+    first = Search("first", "2026-01-30", "training:0")
+    second = Search("second", "2026-01-31", "training:7")
+    of_both = list(search(Boxes(first_seed=1000, games=30), Boxes(games=20)))
+    write_record(path, of_both, first)
+    shuffled_again = [
+        each for each in search(Boxes(first_seed=1000, games=40), Boxes(games=25)) if each.level == "shuffled"
+    ]
+    write_record(path, shuffled_again, second)
+    cells = read_record(path).cells
+    assert {place: (cell.search, cell.learned_from, cell.games) for place, cell in cells.items()} == {
+        ("boxes", "plain"): (first, 30, 20),
+        ("boxes", "shuffled"): (second, 40, 25),
+    }
+    write_record(path, of_both, second)
+    assert {cell.search for cell in read_record(path).cells.values()} == {second}
+    assert "first" not in path.read_text(), "a search whose cells were all found again"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("cells: 3", "no record of a search"),
+        ("searches: 3", "no record of a search"),
         (
-            "{command: a, date: b, training: c, senses: [text], cells: "
-            "[{task: a, level: 1, games: 2, success: {all but hue: 0.5}}]}",
+            "{senses: [text], searches: [{command: a, date: b, training: c, cells: "
+            "[{task: a, level: 1, learned_from: 3, games: 2, success: {all but hue: 0.5}}]}]}",
             "'all but hue'; its senses have everything, text only",
+        ),
+        (
+            "{senses: [text], searches: [{command: a, date: b, training: c, cells: ["
+            "{task: a, level: 1, learned_from: 3, games: 2, success: {}}, "
+            "{task: a, level: 1, learned_from: 4, games: 2, success: {}}]}]}",
+            "the cell a 1 stands there twice",
         ),
     ],
 )

@@ -181,15 +181,17 @@ def test_the_best_shortcut_has_the_largest_share_of_its_played_games_over_all_mo
 def test_the_best_learned_player_without_a_needed_sense_stands_there_where_it_wins_more_than_those_listed():
     seen = set()
     record = read_record(RECORD)
-    for (task, level), learned in record.success.items():
+    for (task, level), cell in record.cells.items():
         reached, name = best_shortcut(task, level, {})
         listed = [tasks[task][int(level) - 1] for tasks in SHORTCUT_SUCCESS.values() if task in tasks]
-        assert reached >= max([*listed, learned["text only"]]) and reached <= 1
+        assert reached >= max([*listed, cell.success["text only"]]) and reached <= 1
         seen.add(name.startswith("learned: "))
+        assert cell.search.date and cell.search.training == "training:0" and cell.games >= 300
+        assert f"--held-out episodes={cell.games}" in cell.search.command
+        assert f"--training episodes={cell.learned_from}" in cell.search.command
     assert seen == {True, False}
     assert best_shortcut("CO", "1", {})[1] == "learned: only a coarse count"
     assert "coarse" in best_shortcut("PL", "3", {})[1] and best_shortcut("PL", "2", {})[0] < 0.2
-    assert record.date and record.training == "training:0" and min(record.games.values()) >= 300
 
 
 def test_cut_off_replies_stand_beside_the_success():
