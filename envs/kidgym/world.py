@@ -301,9 +301,9 @@ class World(abc.ABC):
 
 
 def label(rng: Random, items: dict[int, Item]) -> dict[int, Item]:
-    """The same items with the digits from 0 on as labels, in random order."""
-    digits = rng.sample(range(len(items)), len(items))
-    return {cell: Item(item.sprite, str(digit)) for (cell, item), digit in zip(items.items(), digits, strict=True)}
+    """The same items with the numbers from 0 on as labels, in random order."""
+    numbers = rng.sample(range(len(items)), len(items))
+    return {cell: Item(item.sprite, str(number)) for (cell, item), number in zip(items.items(), numbers, strict=True)}
 
 
 def slots(backpack: list[Item]) -> list[tuple[int, str]]:

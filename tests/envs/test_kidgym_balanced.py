@@ -62,7 +62,7 @@ def test_the_stored_chance_is_that_of_a_balanced_game(task, level):
     assert random_success(balanced(task, level, 7)) == pytest.approx(BALANCED_CHANCE[task][level - 1])
 
 
-@pytest.mark.parametrize("task", ["MA", "DMA"])
+@pytest.mark.parametrize("task", ["MA", "DMA", "MMA"])
 def test_the_stored_chance_of_a_balanced_maze_is_about_the_mean(task):
     mean = sum(random_success(balanced(task, 1, seed)) for seed in range(60)) / 60
     assert mean == pytest.approx(BALANCED_CHANCE[task][0], rel=0.1)

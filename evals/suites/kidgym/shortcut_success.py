@@ -79,7 +79,7 @@ SHORTCUT_SUCCESS: Final[Mapping[str, Mapping[str, tuple[float, float, float]]]] 
     },
     "nearest_pile": {
         "CO": (0.417, 0.468, 0.458),
-        "CO-balanced": (0.022, 0.03, 0.018),
+        "CO-balanced": (0.035, 0.03, 0.043),
     },
     "whatever_works": {
         "MA": (1.0, 1.0, 1.0),
