@@ -26,7 +26,7 @@ SHORTCUT_SUCCESS: Final[Mapping[str, Mapping[str, tuple[float, float, float]]]] 
         "MA-balanced": (0.007, 0.0, 0.0),
         "CO-balanced": (0.0, 0.0, 0.0),
         "DMA-balanced": (0.013, 0.0, 0.0),
-        "MMA-balanced": (0.0, 0.0, 0.0),
+        "MMA-balanced": (0.005, 0.0, 0.0),
         "MDE-balanced": (0.285, 0.155, 0.115),
         "MFI-balanced": (0.247, 0.077, 0.04),
     },
@@ -69,12 +69,12 @@ SHORTCUT_SUCCESS: Final[Mapping[str, Mapping[str, tuple[float, float, float]]]] 
     },
     "remembers_label": {
         "MMA": (1.0, 1.0, 1.0),
-        "MMA-balanced": (0.205, 0.3, 0.31),
+        "MMA-balanced": (0.235, 0.237, 0.242),
     },
     "skips_the_beginning": {
         "MMA": (0.347, 0.345, 0.383),
         "MFI": (1.0, 1.0, 1.0),
-        "MMA-balanced": (0.185, 0.28, 0.3),
+        "MMA-balanced": (0.215, 0.247, 0.25),
         "MFI-balanced": (0.3, 0.102, 0.033),
     },
     "nearest_pile": {
