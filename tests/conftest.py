@@ -97,7 +97,7 @@ def _state_of_process() -> dict[str, Any]:
         **{f"${name}": value for name, value in os.environ.items() if not LEFT_BY_LIBRARIES.match(name)},
         **{f"the handler of {number.name}": signal.getsignal(number) for number in SIGNALS},
         "the working directory": Path.cwd(),
-        "sys.path": list(sys.path),
+        "sys.path": [path for path in sys.path if "/ray/thirdparty_files" not in path],  # Ray's import adds it, once
         "sys.argv": list(sys.argv),
         "Hydra initialized": hydra is not None and hydra.GlobalHydra.instance().is_initialized(),
     }
