@@ -80,16 +80,15 @@ def test_answers_become_a_run_beside_models_and_more_can_come(study, tmp_path, c
     assert code == 0 and people[0]["person"] in out
 
 
-@pytest.mark.parametrize(("kind", "steps"), [("play", (0, -1)), ("review", (0,))])
-def test_new_participants_get_the_games_that_lack_players(tmp_path, capsys, kind, steps):
+@pytest.mark.parametrize(("kind", "ended", "begun"), [("play", (0, -1), (0,)), ("review", (0,), ())])
+def test_new_participants_get_the_games_that_nobody_has_ended(tmp_path, capsys, kind, ended, begun):
     study = tmp_path / "study"
     new = ["people", "new", str(study), *KIDGYM, "--players", "2", "--games", "1", "--kind", kind]
     assert run_here(capsys, *new)[0] == 0
     people = people_of(study)
     done = people[0]["games"][0]
     for person in people:
-        if person["games"][0] == done:
-            answer_all(study, person, "A", steps)
+        answer_all(study, person, "A", ended if person["games"][0] == done else begun)
     assert run_here(capsys, "people", "add", str(study), "2")[0] == 0
     assert people_of(study)[:4] == people and all(each["games"] != [done] for each in people_of(study)[4:])
 

@@ -254,6 +254,19 @@ def test_a_replica_that_left_takes_its_counts_along():
     assert (t.router.sent, t.router.waiting) == (0, 0)
 
 
+@given(priorities=st.lists(st.integers(0, 9), min_size=5, max_size=12))
+def test_the_queue_of_a_replica_that_left_goes_to_the_others_by_priority(priorities):
+    t = traffic(1, policy="round_robin")  # which never takes over what waits elsewhere
+    t.ask("inside-0"), t.ask("inside-1")
+    for number, priority in enumerate(priorities):
+        t.ask(str(number), priority=float(priority))
+    t.router.add("r1", 3)
+    assert len(t.granted) == 2
+    t.router.remove("r0")
+    by_priority = sorted(range(len(priorities)), key=lambda number: priorities[number])
+    assert list(t.granted)[2:] == [str(number) for number in by_priority[:4]], "in this order, as many as have room"
+
+
 def test_a_replica_that_joins_again_under_its_name_begins_empty():
     t = traffic(2)
     for n in range(5):

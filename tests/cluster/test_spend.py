@@ -167,6 +167,20 @@ async def test_the_dearest_price_so_far_is_reserved():
     assert spend.spent == 5.0 and not spend._reserved
 
 
+@pytest.mark.parametrize("price", [0.5, 0.0])  # without a price: refused, or held and never sent
+@pytest.mark.parametrize("told", [True, False, None])
+async def test_prices_are_doubted_until_a_request_has_cost_what_its_answer_told(price, told):
+    spend = Spend(prompt_price=1.0, completion_price=2.0, cap=10.0, until_billed=100.0)
+    async with spend.payment(0.5) as payment:
+        payment.price, payment.told = price, told
+    out = [Paying(spend, 0.5) for _ in range(4)]
+    await settle()
+    is_billed = price > 0 and told is not False
+    assert [each.inside for each in out] == [True] + [is_billed] * 3
+    for each in out:
+        await each.end(0.5)
+
+
 @pytest.mark.parametrize("elsewhere", [(3.0, 1.0), (1.0, 3.0), (1.0, 0.0, 3.0, 1.0)])
 @pytest.mark.parametrize("own", [2.0, 4.0])
 async def test_the_dearest_price_of_all_sessions_and_engines_is_reserved(elsewhere, own):

@@ -2,10 +2,11 @@
 
 import re
 from random import Random
+from statistics import fmean
 
 import pytest
 
-from envs.kidgym import TASKS, fewest_steps, make, plan, solve
+from envs.kidgym import TASKS, fewest_steps, make, plan, random_success, solve
 from envs.kidgym.tasks import ALL_TASKS
 
 CELLS = [(task.name, level) for task in ALL_TASKS for level in (1, 2, 3)]
@@ -34,6 +35,23 @@ def played(task, level, seed):
         world.step(rng.randrange(len(world.actions)))
         states.append(world.copy())
     return states
+
+
+def wins_of_all_paths(world):
+    """The success of uniform random play, path by path."""
+    if world.done:
+        return float(world.success)
+    after = [world.copy() for _ in world.options]
+    for there, action in zip(after, world.options, strict=True):
+        there.take(action)
+    return fmean(map(wins_of_all_paths, after))
+
+
+@pytest.mark.parametrize("task", ["CL", "CO", "MA", "DMA", "MMA"])
+def test_the_chance_of_random_play_is_that_of_all_paths(task):
+    for seed in range(3):
+        world = make(task, 1, seed)
+        assert random_success(world) == pytest.approx(wins_of_all_paths(world))
 
 
 def test_the_twelve_tasks_come_first_and_in_the_papers_order():

@@ -99,6 +99,22 @@ def test_versions_differ_only_in_what_tests_show(size):
     assert len({game.truths for game in versions["agree"]}) == 4, "no game stands twice"
 
 
+def test_the_share_of_false_outcomes_counts_those_alone_of_which_the_table_knows():
+    domain = load_domain("rivers")
+    games = generate_tasks(domain, count=6)  # not drawn by the table
+    true, unknown = [], 0
+    for game in games:
+        for action, shown in zip(game.actions, game.observations, strict=True):
+            stated = domain.true_of.get(action.name, ())
+            fitting = [
+                state for state, truths in zip(action.states, stated, strict=False) if game.valid_truth in truths
+            ]
+            unknown += not fitting
+            true += [action.state_of(shown) in fitting] if fitting else []
+    assert unknown and share_false(domain, games) == pytest.approx(true.count(False) / len(true))
+    assert share_false(dataclasses.replace(domain, true_of={}), games) is None
+
+
 def test_tests_that_contradict_nothing_are_a_third_at_most():
     domain = load_domain("historical_battles")
     for game in generate_world_tasks(domain, "contradict", count=10):

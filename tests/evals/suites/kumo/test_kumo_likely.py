@@ -73,6 +73,14 @@ def test_the_search_costs_what_the_best_of_all_policies_costs(task, wrong):
     assert BayesSearch(task, wrong).expected_cost == pytest.approx(float(best))
 
 
+@settings(max_examples=30, deadline=None)
+@given(task=tiny_tasks(), taken=st.lists(st.integers(0, 1), max_size=4))
+def test_truths_are_as_likely_as_bayes_says_however_often_a_test_is_taken(task, taken):
+    weights = [math.prod(task.tests[test].cases[truth][0] for test in set(taken)) for truth in range(len(TRUTHS))]
+    expected = {truth: weight / sum(weights) for truth, weight in zip(TRUTHS, weights, strict=True)}
+    assert task.posterior(f"Test {test}" for test in taken) == pytest.approx(expected)
+
+
 def test_play_is_perfect_however_much_a_wrong_answer_costs():
     task = next(stream_likely(domain_of("medical"), 4, 6))
     assert BayesSearch(task, 1e300).best(()) in task.test_names
