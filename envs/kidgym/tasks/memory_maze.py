@@ -28,8 +28,8 @@ class MemoryMaze(Maze):
     Reward: 1 when the chest with the diamond is obtained.
     Termination: when any chest is obtained; 4, 6 or 8 steps, which is the fewest possible.
 
-    Balanced: as in MA, with 5 chests at level 1 and 4 at the others; and all labels are drawn afresh after the first
-    picture, so that none of them tells where the diamond lay.
+    Balanced: as in MA, with 5 chests at level 1 and 4 at the others, any of which may hold the diamond; and all labels are
+    drawn afresh after the first picture, so that none of them tells where the diamond lay.
     """
 
     name = "MMA"
