@@ -13,6 +13,7 @@ Checks, error messages, reference pages and JSON schemas come from these declara
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -149,7 +150,7 @@ def check_values(section: str, kinds: Mapping[str, Any], values: Mapping[str, An
     from pydantic import ValidationError
 
     declared = {key: kinds[key] for key in values if key in kinds}
-    checkable, adapter = _adapter(declared)
+    checkable, adapter = _adapter_of(declared)
     # As JSON, because there pydantic is strict about single values and takes a list for a tuple.
     text = json.dumps(
         {key: values[key] for key in checkable}, default=lambda value: {"object of": type(value).__name__}
@@ -162,8 +163,18 @@ def check_values(section: str, kinds: Mapping[str, Any], values: Mapping[str, An
     return {**values, **several}
 
 
-def _adapter(kinds: Mapping[str, Any]) -> tuple[Mapping[str, Any], Any]:
-    """What pydantic can check of these types, and the object that does it."""
+def _adapter_of(kinds: Mapping[str, Any]) -> tuple[tuple[str, ...], Any]:
+    """As ``_adapter``, which remembers what it has built for these types."""
+    items = tuple(kinds.items())
+    try:
+        return _adapter(items)
+    except TypeError:  # what a plugin has annotated, a dictionary for instance, cannot be a key
+        return _adapter.__wrapped__(items)
+
+
+@functools.lru_cache(maxsize=256)
+def _adapter(kinds: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, ...], Any]:
+    """The keys of these types that pydantic can check, and the object that does it: it takes milliseconds to build."""
     from pydantic import ConfigDict, TypeAdapter, with_config
     from pydantic.errors import PydanticUserError
     from typing_extensions import TypedDict
@@ -171,11 +182,11 @@ def _adapter(kinds: Mapping[str, Any]) -> tuple[Mapping[str, Any], Any]:
     config = ConfigDict(strict=True, allow_inf_nan=False)
     fields = with_config(config)(TypedDict("fields", dict(kinds)))  # type: ignore[misc,operator]
     try:
-        return kinds, TypeAdapter(fields)
+        return tuple(key for key, _ in kinds), TypeAdapter(fields)
     except PydanticUserError:  # one is a class that pydantic has no rule for
         if len(kinds) == 1:
-            return {}, TypeAdapter(dict[str, Any])
-        return _adapter({key: kind for key, kind in kinds.items() if _adapter({key: kind})[0]})
+            return (), TypeAdapter(dict[str, Any])
+        return _adapter(tuple((key, kind) for key, kind in kinds if _adapter_of({key: kind})[0]))
 
 
 def check_arguments(section: str, cls: Any, values: Mapping[str, Any], given: Iterable[str] = ()) -> dict[str, Any]:
@@ -308,7 +319,7 @@ def schema_of(kinds: Mapping[str, Any], helps: Mapping[str, str], defaults: Mapp
         helps: Descriptions by key.
         defaults: Default values; keys without one are required.
     """
-    checkable, adapter = _adapter(kinds)
+    checkable, adapter = _adapter_of(kinds)
     schema: dict[str, Any] = adapter.json_schema() if checkable else {}
     known = schema.get("properties", {})
     properties = {key: {**known.get(key, {}), "description": helps.get(key, "")} for key in kinds}

@@ -82,6 +82,14 @@ def pytest_unconfigure() -> None:
     gc.unfreeze()
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _no_wait_for_the_disk() -> Iterator[None]:
+    """Leave out what a file system does so that files survive the loss of power, which no test of this process can see."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: os.fstat(file if isinstance(file, int) else file.fileno()) and None)
+        yield
+
+
 LEFT_BY_LIBRARIES = re.compile(
     "PYTEST_CURRENT_TEST$"  # pytest's own
     "|RAY_|VLLM_|TORCH|KMP_|OMP_|TOKENIZERS_|HF_HUB_OFFLINE$|PYGAME_"  # which libraries and engines set once, for good

@@ -239,5 +239,6 @@ def _plain_text(text: str) -> str:
     """The text with one form of quotes and signs, without formats and invisible characters."""
     text = unicodedata.normalize("NFKC", html.unescape(text)).replace("’", "'")
     text = re.sub(r"[\u0334-\u0338]", "~", text)  # struck out
-    text = "".join(sign for sign in text if unicodedata.category(sign) != "Cf")
+    invisible = [ord(sign) for sign in set(text) if unicodedata.category(sign) == "Cf"]
+    text = text.translate(dict.fromkeys(invisible))
     return _FORMATTED.sub(r"\1", _SPECIAL_TOKEN.sub(" ", text))
