@@ -6,17 +6,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pyarrow as pa
 import pytest
 
-from benchmarks.bare_vllm import _named, distinct_prefixes
+from benchmarks.bare_vllm import Bare, _named, distinct_prefixes
 from benchmarks.gpu import __main__ as kit_main
 from benchmarks.gpu import answers, stages
 from benchmarks.gpu.answers import CHATS, LABELS
 from benchmarks.gpu.device import Watch
 from benchmarks.gpu.models import SIZES
-from benchmarks.gpu.plays import BASES, DRY, FULL, model_overrides
-from benchmarks.gpu.stages import FULL_SIZE, Kit, full_size
+from benchmarks.gpu.plays import BASES, DRY, FULL, end_in_time, model_overrides
+from benchmarks.gpu.stages import FULL_SIZE, STAGES, Kit, full_size
 from cluster.config.settings import load_settings
 from tests.cluster.conftest import ROOT
 
@@ -147,6 +148,41 @@ def test_a_model_runner_with_wrong_answers_fails_the_stage(tmp_path, monkeypatch
     assert (error is None) == ("error" not in found) and (error or "") in found.get("error", "")
 
 
+@pytest.mark.slow
+def test_a_command_that_hangs_is_killed_with_its_children_and_its_output_is_kept(tmp_path):
+    child = "import time; time.sleep(600)"
+    script = (
+        f"import subprocess, sys, time; child = subprocess.Popen([sys.executable, '-c', {child!r}]);"
+        "print(child.pid, flush=True); time.sleep(600)"
+    )
+    log = tmp_path / "hangs.log"
+    assert end_in_time([sys.executable, "-c", script], log, 5.0) is None
+    number = int(log.read_text())
+    assert not psutil.pid_exists(number) or psutil.Process(number).status() == psutil.STATUS_ZOMBIE
+    assert end_in_time([sys.executable, "-c", "raise SystemExit(3)"], log, 60.0) == 3
+
+
+def test_answers_take_no_more_than_their_share_of_the_time(tmp_path, monkeypatch):
+    given = []
+    monkeypatch.setattr(stages, "under", lambda name, result, timeout: given.append(timeout) or {"wrong": []})
+    stages.answers(dataclasses.replace(kit(tmp_path), dry=False, timeout=480), {})
+    stages.answers(dataclasses.replace(kit(tmp_path), dry=True, timeout=480), {})
+    assert given == [stages.ANSWERS_SECONDS] * 2 + [480] * 2
+
+
+def test_the_speed_of_a_run_is_written_before_bare_vllm_starts_and_divided_by_its_speed(tmp_path, monkeypatch):
+    order = list(STAGES)
+    bare = Bare(calls=10, seconds=2.0, prompt_tokens=9, cached_tokens=4, completion_tokens=5, least_prompt_tokens=3,
+                step_tokens=8192)  # fmt: skip
+    asked = []
+    monkeypatch.setattr(stages, "ask_bare_vllm", lambda run_dir: asked.append(run_dir) or bare)
+    for stage in ("all_suites", "label_sweep", "text_model"):
+        assert order.index(stage) < order.index(f"{stage}_bare")
+        found = STAGES[f"{stage}_bare"](kit(tmp_path), {stage: {"requests_per_second": 4.0}})
+        assert found["ratio_to_bare_vllm"] == 0.8 and found["calls"] == 10
+    assert [path.name for path in asked] == ["all_suites", "label_sweep", "text_model"]
+
+
 def test_playing_time_is_divided_by_the_time_of_requests_and_by_episodes(monkeypatch):
     def row(suite, *seconds):
         return {"suite": suite, "turns": [{"seconds": each} for each in seconds]}
@@ -167,7 +203,7 @@ def test_the_dry_run_measures_an_engine_and_a_whole_run_beside_bare_vllm(tmp_pat
         "benchmarks.gpu",
         "--dry",
         "--stages",
-        "machine,answers,engine,text_model",
+        "machine,answers,engine,text_model,text_model_bare",
         "--out",
         str(out),
     ]
@@ -177,4 +213,7 @@ def test_the_dry_run_measures_an_engine_and_a_whole_run_beside_bare_vllm(tmp_pat
     runner = found["answers"]["V1"]
     assert runner["wrong"] == [] and runner["same_best_label"] == CHATS and runner["attention_backend"]
     assert found["machine"]["dry"] and found["engine"]["picture_cache_hits"] > 0
-    assert found["text_model"]["failed_episodes"] == 0 and found["text_model"]["ratio_to_bare_vllm"] > 0
+    assert found["text_model"]["failed_episodes"] == 0 and found["text_model_bare"]["ratio_to_bare_vllm"] > 0
+    assert found["text_model_bare"]["calls"] == found["text_model"]["requests"]
+    (kept,) = tmp_path.glob("gpu-*")
+    assert {"text_model.log", "answers-V1.log", "engine.log"} <= {path.name for path in kept.iterdir()}

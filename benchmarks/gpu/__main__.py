@@ -3,9 +3,9 @@
     python -m benchmarks.gpu [--out gpu.json] [--stages all_suites,full_size] [--minutes 8]
     python -m benchmarks.gpu --dry          the same on the CPU, with tiny models and a few episodes
 
-First sees whether answers are right under both of vLLM's model runners. Then plays slices of the three suites with models of
-published sizes and random weights, beside bare vLLM with the same calls. Each stage's results are
-written as soon as it is done; a stage that fails, or that the time does not suffice for, says so.
+Plays slices of the three suites with models of published sizes and random weights, then the same calls in bare vLLM, and
+sees whether answers are right under both of vLLM's model runners. Each stage's results are written as soon as it is done; a
+stage that fails, or that the time does not suffice for, says so. Runs and logs are kept in a folder beside the results.
 """
 
 from __future__ import annotations
@@ -49,10 +49,11 @@ def main(arguments: list[str] | None = None) -> int:
     if not options.dry and not describe()["gpus"]:
         print(NO_GPU, file=sys.stderr)
         return 2
-    with tempfile.TemporaryDirectory(prefix="raycade-gpu-") as folder:
-        sizes = ("vision_tiny", "vision_tiny", "text_tiny") if options.dry else ("vision_7b", "vision_3b", "text_7b")
-        kit = Kit(*sizes, DRY if options.dry else FULL, Path(folder), options.dry, timeout=60 * options.minutes)
-        found = run_stages(kit, chosen, options.out, options.minutes)
+    folder = Path(tempfile.mkdtemp(prefix=f"{options.out.stem}-", dir=options.out.parent)).resolve()
+    print(f"runs and logs: {folder}", flush=True)
+    sizes = ("vision_tiny", "vision_tiny", "text_tiny") if options.dry else ("vision_7b", "vision_3b", "text_7b")
+    kit = Kit(*sizes, DRY if options.dry else FULL, folder, options.dry, timeout=60 * options.minutes)
+    found = run_stages(kit, chosen, options.out, options.minutes)
     return 1 if any("error" in each for each in found.values()) else 0
 
 

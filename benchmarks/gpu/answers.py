@@ -11,12 +11,12 @@ import dataclasses
 import json
 import math
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.gpu.plays import end_in_time
 from cluster.engines.base import Request, Sampling
 from cluster.engines.tiny_model import ensure_tiny_model
 from cluster.engines.vllm import VLLMEngine
@@ -166,13 +166,18 @@ def full_softmax(chats: Sequence[Chat]) -> list[dict[str, float]]:
 
 
 def under(runner: str, result: Path, timeout: float) -> dict[str, Any]:
-    """What a process of its own finds under a model runner (``V1`` or ``V2``); its error where it did not start."""
+    """What a process of its own finds under a model runner (``V1`` or ``V2``); its error where it did not start.
+
+    Its output is kept beside ``result``, as a ``.log``.
+    """
     environment = {**os.environ, RUNNER: str(int(runner == "V2"))}
-    command = [sys.executable, "-m", "benchmarks.gpu.answers", str(result)]
-    done = subprocess.run(command, env=environment, timeout=timeout, capture_output=True, text=True)
-    if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if line.strip()]
-        return {"not_started": lines[-1][:500] if lines else f"exit code {done.returncode}"}
+    log = result.with_suffix(".log")
+    code = end_in_time([sys.executable, "-m", "benchmarks.gpu.answers", str(result)], log, timeout, environment)
+    if code is None:
+        return {"not_started": f"not done within {timeout:.0f} seconds; see {log}"}
+    if code:
+        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        return {"not_started": lines[-1][:500] if lines else f"exit code {code}"}
     found: dict[str, Any] = json.loads(result.read_text())
     if found["runner"] != runner:
         found["wrong"].append(f"vLLM took its model runner {found['runner']}")

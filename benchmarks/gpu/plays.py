@@ -6,7 +6,7 @@ import contextlib
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -138,6 +138,19 @@ def is_engine(process: psutil.Process) -> bool:
     with contextlib.suppress(psutil.NoSuchProcess):
         return "EngineCore" in process.name()
     return False
+
+
+def end_in_time(
+    command: list[str], log: Path, timeout: float, environment: Mapping[str, str] | None = None
+) -> int | None:
+    """A command's exit code, with its output in ``log``; None if it was killed, with its children, after ``timeout`` s."""
+    with log.open("wb") as output:
+        process = psutil.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
+        try:
+            return int(process.wait(timeout))
+        except psutil.TimeoutExpired:
+            end_all(process)  # an engine left behind would hold the GPU's memory
+            return None
 
 
 def end_all(process: psutil.Process) -> None:

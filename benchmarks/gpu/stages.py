@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -14,11 +13,13 @@ from typing import Any
 from benchmarks.bare_vllm import ask_bare_vllm
 from benchmarks.gpu.answers import under
 from benchmarks.gpu.device import describe
-from benchmarks.gpu.plays import Slices, kill_an_engine, model_overrides, play
+from benchmarks.gpu.plays import Slices, end_in_time, kill_an_engine, model_overrides, play
 from cluster.storage.stored_run import Run
 
 FULL_SIZE: Mapping[str, int] = {"kidgym": 10_800, "multistar": 140, "kumo": 25_000}
 """Episodes: all of KidGym; 70 chains of questions (3,920) without and with earlier answers and sweep; KUMO with 5 repeats."""
+ANSWERS_SECONDS = 120.0
+"""That a model runner's answers may take; a runner that hangs leaves time for the other stages."""
 EIGHT_GPUS = 0.95 * 8
 """Independent replicas; benchmarks.saturation measures the share of the ideal that eight reach."""
 
@@ -60,7 +61,8 @@ def machine(kit: Kit, found: Found) -> dict[str, Any]:
 
 def answers(kit: Kit, found: Found) -> dict[str, Any]:
     """Labels against the full softmax, choices, schemas and seeds, under both of vLLM's model runners."""
-    runners = {name: under(name, kit.folder / f"answers-{name}.json", kit.timeout) for name in ("V1", "V2")}
+    timeout = kit.timeout if kit.dry else min(kit.timeout, ANSWERS_SECONDS)
+    runners = {name: under(name, kit.folder / f"answers-{name}.json", timeout) for name in ("V1", "V2")}
     wrong = [f"{name}: {text}" for name, each in runners.items() for text in each.get("wrong", ())]
     # Without Triton, as on a CPU, vLLM has no V2.
     missing = [f"{name}: {each['not_started']}" for name, each in runners.items() if "not_started" in each]
@@ -71,30 +73,44 @@ def answers(kit: Kit, found: Found) -> dict[str, Any]:
 def engine(kit: Kit, found: Found) -> dict[str, Any]:
     """Start-up, picture cache, memory after close."""
     result = kit.folder / "engine.json"
+    log = result.with_suffix(".log")
     command = [sys.executable, "-m", "benchmarks.gpu.engine", kit.vision, str(kit.slices.reply_tokens), str(result)]
-    done = subprocess.run(command, timeout=kit.timeout, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"exit code {done.returncode}: {done.stderr[-1500:]}")
+    code = end_in_time(command, log, kit.timeout)
+    if code != 0:
+        raise RuntimeError(f"exit code {code}: {log.read_text(errors='replace')[-1500:]}")
     return dict(json.loads(result.read_text()))
 
 
 def all_suites(kit: Kit, found: Found) -> dict[str, Any]:
-    """Slices of the three suites through the whole pipeline, and the same calls in one offline batch of bare vLLM."""
+    """Slices of the three suites through the whole pipeline."""
     run_dir = kit.folder / "all_suites"
     ours = play(kit.overrides(kit.vision, "kidgym", "multistar", "kumo"), run_dir, kit.timeout)
-    return _beside_bare(ours, run_dir) | {"seconds_per_episode": _seconds_per_episode(run_dir, ours["playing_seconds"])}
+    return ours | {"seconds_per_episode": _seconds_per_episode(run_dir, ours["playing_seconds"])}
+
+
+def all_suites_bare(kit: Kit, found: Found) -> dict[str, Any]:
+    """The same calls in one offline batch of bare vLLM."""
+    return _bare(kit, found, "all_suites")
 
 
 def text_model(kit: Kit, found: Found) -> dict[str, Any]:
-    """KUMO with a text model, as above."""
-    run_dir = kit.folder / "text_model"
-    return _beside_bare(play(kit.overrides(kit.text, "kumo"), run_dir, kit.timeout), run_dir)
+    """KUMO with a text model, through the whole pipeline."""
+    return play(kit.overrides(kit.text, "kumo"), kit.folder / "text_model", kit.timeout)
+
+
+def text_model_bare(kit: Kit, found: Found) -> dict[str, Any]:
+    """The same calls in one offline batch of bare vLLM."""
+    return _bare(kit, found, "text_model")
 
 
 def label_sweep(kit: Kit, found: Found) -> dict[str, Any]:
-    """MSEval's sweep, as above: calls for label probabilities only."""
-    run_dir = kit.folder / "label_sweep"
-    return _beside_bare(play(kit.overrides(kit.small_vision, "multistar"), run_dir, kit.timeout), run_dir)
+    """MSEval's sweep through the whole pipeline: calls for label probabilities only."""
+    return play(kit.overrides(kit.small_vision, "multistar"), kit.folder / "label_sweep", kit.timeout)
+
+
+def label_sweep_bare(kit: Kit, found: Found) -> dict[str, Any]:
+    """The same calls in one offline batch of bare vLLM."""
+    return _bare(kit, found, "label_sweep")
 
 
 def two_replicas(kit: Kit, found: Found) -> dict[str, Any]:
@@ -124,8 +140,22 @@ def full_size(kit: Kit, found: Found) -> dict[str, Any]:
 
 STAGES: Mapping[str, Callable[[Kit, Found], dict[str, Any]]] = {
     each.__name__: each
-    for each in (machine, answers, engine, all_suites, full_size, label_sweep, two_replicas, engine_killed, text_model)
+    for each in (
+        machine,
+        all_suites,
+        full_size,
+        all_suites_bare,
+        answers,
+        engine,
+        label_sweep,
+        label_sweep_bare,
+        two_replicas,
+        engine_killed,
+        text_model,
+        text_model_bare,
+    )
 }
+"""In their order: a borrowed machine may be gone before the last, so what is asked most often comes first."""
 
 
 def _shared(kit: Kit) -> list[str]:
@@ -135,12 +165,18 @@ def _shared(kit: Kit) -> list[str]:
     return ["cluster.replicas=2", "model.replica.gpus=0.5", "model.engine.gpu_memory_utilization=0.42"]
 
 
-def _beside_bare(ours: dict[str, Any], run_dir: Path) -> dict[str, Any]:
-    bare = ask_bare_vllm(run_dir)
+def _bare(kit: Kit, found: Found, stage: str) -> dict[str, Any]:
+    """Bare vLLM on the calls of an earlier stage's run, and that stage's speed relative to it.
+
+    Raises:
+        KeyError: that stage has no figures.
+    """
+    ours = found[stage]["requests_per_second"]
+    bare = ask_bare_vllm(kit.folder / stage)
     return {
-        **ours,
-        "bare_vllm": asdict(bare),
-        "ratio_to_bare_vllm": ours["requests_per_second"] / bare.calls_per_second,
+        **asdict(bare),
+        "calls_per_second": bare.calls_per_second,
+        "ratio_to_bare_vllm": ours / bare.calls_per_second,
     }
 
 
