@@ -78,7 +78,7 @@ class Record:
     outcome: Outcome | None
     error: str
     """Cause of failure; empty when done."""
-    turns: tuple[PlayedTurn, ...] = field(repr=False)  # asyncio.run writes its result down, and this is all that was said
+    turns: tuple[PlayedTurn, ...] = field(repr=False)  # asyncio.run writes its result down, which is long
     seconds: float
     error_kind: ErrorKind | Literal[""] = ""
     """Whose failure it was."""
