@@ -45,6 +45,8 @@ try:
     main(sys.argv[1:])
 finally:
     print("plan opened", sum(path.endswith("plan.parquet") for path in opened), flush=True)
+    files = (getattr(module, "__file__", None) or "" for module in list(sys.modules.values()))
+    print("modules loaded", *sorted({file for file in files if file.endswith(".py")}), sep="\\n", flush=True)
 """
 GAME = (
     "suite=kumo",
@@ -147,14 +149,25 @@ def comments(each: Source) -> int:
     return sum(token.type == tokenize.COMMENT for token in tokens)
 
 
-def plan_openings(checkout: Path) -> str:
-    """How often one small run by a built-in player opens its plan."""
+@dataclass(frozen=True)
+class Run:
+    """What one small run by a built-in player did."""
+
+    plan_openings: str
+    """How often it opened its plan; an error where it failed."""
+    modules: frozenset[Path]
+    """The files of Python that it loaded."""
+
+
+def play(checkout: Path) -> Run:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-c", RUN, "run", *GAME, f"run_dir={folder}/run"]
         environment = {**os.environ, "PYTHONPATH": str(checkout)}
         done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True)
-    said = [line for line in done.stdout.splitlines() if line.startswith("plan opened")]
-    return said[-1].split()[-1] if said else f"failed: {done.stderr[-200:]}"
+    said, _, loaded = done.stdout.partition("modules loaded\n")
+    opened = [line.split()[-1] for line in said.splitlines() if line.startswith("plan opened")]
+    modules = frozenset(Path(line) for line in loaded.splitlines())
+    return Run(opened[-1] if opened else f"failed: {done.stderr[-200:]}", modules)
 
 
 def measure(checkout: Path) -> Iterator[tuple[str, object]]:
@@ -171,6 +184,9 @@ def measure(checkout: Path) -> Iterator[tuple[str, object]]:
         lines[each.suite] += each.lines
     for name, count in sorted(lines.items()):
         yield f"lines, {name}", count
+    run = play(checkout)
+    loaded = [each for each in files if each.suite == "core" and checkout / each.path in run.modules]
+    yield "lines, core, that a run loads", sum(each.lines for each in loaded)
     yield "lines, tests", sum(each.lines for each in sources(checkout, "tests"))
     made = list(functions(files))
     dense = [found for each in made if (found := density(each)) is not None]
@@ -186,7 +202,7 @@ def measure(checkout: Path) -> Iterator[tuple[str, object]]:
     ]
     yield "docstring examples", sum(text.count(">>> ") for text in documented)
     yield "functions that pass settings or a run directory on", sum(map(passes_on, made))
-    yield "openings of the plan in one run", plan_openings(checkout)
+    yield "openings of the plan in one run", run.plan_openings
 
 
 def main() -> None:

@@ -91,7 +91,8 @@ def prove(id: str) -> Proof:
         proof = asyncio.run(_tried(proof, files, home))
     finally:
         shutil.rmtree(home, ignore_errors=True)
-    return replace(proof, seconds=round(time.monotonic() - start, 1))
+    why = proof.why.replace(str(home), id)  # an error names the folder that the small model was written to
+    return replace(proof, why=why, seconds=round(time.monotonic() - start, 1))
 
 
 def _version(package: str) -> str:

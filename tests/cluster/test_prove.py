@@ -95,9 +95,11 @@ def test_a_model_that_transformers_does_not_know_is_not_graded_as_played(tmp_pat
 
     config = {"architectures": ["NobodysForCausalLM"], "model_type": "nobodys", "num_attention_heads": 2}
     monkeypatch.setattr(prove, "files_of", lambda id: Files(id, "the test", config, copy={"special": [], "end": ""}))
-    monkeypatch.setattr(
-        prove, "write_small_model", lambda files, home: (_ for _ in ()).throw(ValueError("no such class"))
-    )
+
+    def refuse(files, home):
+        raise ValueError(f"no such class in {home}")
+
+    monkeypatch.setattr(prove, "write_small_model", refuse)
     monkeypatch.setattr(prove, "_has_config", lambda files: True)
     record = prove.prove("nobody/nothing")
-    assert record.grade == CONFIG and "no such class" in record.why
+    assert record.grade == CONFIG and "no such class in nobody/nothing" in record.why
