@@ -21,6 +21,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -33,16 +34,29 @@ _NAME = re.compile(r"\w[\w.-]*")
 
 
 def folders() -> list[Path]:
-    """The plugin folders, in the order given; they are on the import path afterwards, here and in child processes."""
+    """The plugin folders, in the order given; they are on the import path afterwards, here and in child processes.
+
+    Raises:
+        ValueError: a folder has a module with the name of one that lies elsewhere, ``random.py`` say. Here the other one
+            would be imported, but in child processes, whose ``PYTHONPATH`` comes first, that of the folder.
+    """
     named = [Path(name).expanduser().absolute() for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name]
     inherited = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     for folder in map(str, named):
         if folder not in sys.path:
+            _refuse_taken_names(Path(folder))
             sys.path.append(folder)
         if folder not in inherited:
             inherited.append(folder)
             os.environ["PYTHONPATH"] = os.pathsep.join(inherited)
     return named
+
+
+def _refuse_taken_names(folder: Path) -> None:
+    for path in (*folder.glob("*.py"), *(package.parent for package in folder.glob("*/__init__.py"))):
+        other = PathFinder.find_spec(path.stem)
+        if other is not None and other.origin is not None and folder not in Path(other.origin).parents:
+            raise ValueError(f"{VARIABLE}: {path} has the name of another module, {other.origin}; rename it")
 
 
 def registered(group: str, built_in: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Registered names: where they come from, what is refused, and that listing imports nothing."""
 
-import colorsys
 import json
+import os
 import sys
 from importlib.machinery import PathFinder
 
@@ -26,12 +26,23 @@ def test_built_in_names_are_loaded_and_others_refused_with_what_there_is():
         plugins.load("raycade.none", "theirs", OURS)
 
 
-def test_a_folder_s_modules_take_nobody_s_place(folder):
-    (folder / "colorsys.py").touch()
+@pytest.mark.parametrize("path", ["colorsys.py", "numpy/__init__.py"])
+def test_a_folder_s_modules_take_nobody_s_place_in_child_processes(folder, path):
     (folder / "mine_module.py").touch()
-    assert plugins.folders() == [folder]
-    places = [PathFinder.find_spec(name).origin for name in ("colorsys", "mine_module")]
-    assert places == [colorsys.__file__, str(folder / "mine_module.py")]
+    (folder / path).parent.mkdir(exist_ok=True)
+    (folder / path).touch()
+    with pytest.raises(
+        ValueError, match=rf"{folder / path.removesuffix('/__init__.py')} has the name of another module"
+    ):
+        plugins.folders()
+    assert str(folder) not in sys.path
+
+
+def test_a_folder_is_found_here_and_in_child_processes(folder):
+    (folder / "mine_module.py").touch()
+    assert plugins.folders() == plugins.folders() == [folder]
+    assert PathFinder.find_spec("mine_module").origin == str(folder / "mine_module.py")
+    assert sys.path.count(str(folder)) == os.environ["PYTHONPATH"].split(os.pathsep).count(str(folder)) == 1
 
 
 def test_a_folder_s_names_are_listed_without_importing_anything(folder):
