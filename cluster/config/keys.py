@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin
 
 from cluster.config.compose import ROOT_KINDS
 from cluster.config.helps import helps_of, settable
-from cluster.config.registry import FOLDERS, TYPE, class_of, plain_default
+from cluster.config.registry import FOLDERS, TYPE, class_of, plain_default, stated_keys
 from cluster.config.settings import ClusterSettings, ReplicaNeeds
 from cluster.engines.base import Sampling
 from cluster.models.table import HF, rows
@@ -68,7 +68,7 @@ def keys_of(group: str, name: str) -> dict[str, dict[str, Key]]:
     kind = _registered_name(group, name)
     found = {section: _keys(class_of(section, {TYPE: kind}))} if kind else {}
     if group == "model":
-        further = class_of(section, {TYPE: kind}).sampling_keys() if kind else {}
+        further = stated_keys(class_of(section, {TYPE: kind}), "sampling_keys") if kind else {}
         sampling = {key: Key(Setting(kind_of, None), "") for key, kind_of in further.items()}
         found |= {"model.sampling": {**_keys(Sampling), **sampling}, "model.replica": _keys(ReplicaNeeds)}
     return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from importlib import resources
-from typing import Any
+from typing import Any, Literal
 
 from cluster.engines.base import Engine
 from cluster.errors import UserError
@@ -115,7 +115,7 @@ def _checked(section: str, cls: Any, values: Mapping[str, Any], given: Iterable[
     try:
         checked = check_arguments(section, cls, values, given)
         # What an engine passes through to a library, such as vLLM's settings, has keys of its own.
-        inner_kinds: Mapping[str, Any] = cls.keys_within() if section == "model.engine" else {}
+        inner_kinds = stated_keys(cls, "keys_within") if section == "model.engine" else {}
         for name, inner in inner_kinds.items():
             if inner and values.get(name):
                 check_keys(f"{section}.{name}", inner, values[name])
@@ -123,6 +123,21 @@ def _checked(section: str, cls: Any, values: Mapping[str, Any], given: Iterable[
     except SettingError as error:
         raise UserError(str(error)) from None
     return checked
+
+
+def stated_keys(cls: Any, method: Literal["keys_within", "sampling_keys"]) -> Mapping[str, Any]:
+    """What an engine's class says of the keys that it takes.
+
+    Raises:
+        UserError: the class, perhaps of another package, does not define it as a class method without arguments.
+    """
+    try:
+        found = getattr(cls, method)()
+    except TypeError as error:
+        raise UserError(f"{cls.__module__}.{cls.__name__}.{method} must be a class method: {error}") from error
+    if not isinstance(found, Mapping):
+        raise UserError(f"{cls.__module__}.{cls.__name__}.{method} must return a mapping, not {found!r}")
+    return found
 
 
 def names_without_file(section: str) -> list[str]:

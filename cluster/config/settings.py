@@ -19,6 +19,7 @@ from cluster.config.registry import (
     check_section,
     class_of,
     make,
+    stated_keys,
 )
 from cluster.engines.api_secrets import check_no_keys
 from cluster.engines.base import Capabilities, Engine, Sampling, answering_settings
@@ -461,7 +462,7 @@ def _engine(engine: dict[str, Any], given: Mapping[str, tuple[str, Any]]) -> dic
 
 def _sampling(values: Any, engine: dict[str, Any] | None) -> Sampling:
     """Sampling parameters: those of all engines, and in ``extra`` those that only this one takes."""
-    further = class_of("model.engine", engine).sampling_keys() if engine else {}
+    further = stated_keys(class_of("model.engine", engine), "sampling_keys") if engine else {}
     common = {name: setting.kind for name, setting in settings_of(Sampling).items() if name != "extra"}
     checked = _checked("model.sampling", {**further, **common}, values)
     known = {name: value for name, value in checked.items() if name in common}

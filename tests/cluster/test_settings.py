@@ -148,6 +148,29 @@ def test_an_engine_says_itself_which_settings_decide_only_the_speed(tmp_path, pl
     assert not {episode.id for episode in settings("model=mine", "model.engine.wit=9").plan} & ids
 
 
+@pytest.mark.parametrize("method", ["keys_within", "sampling_keys"])
+@pytest.mark.parametrize(
+    ("written", "wrong"),
+    [
+        ("{} = frozenset({{'beams'}})", "be a class method: "),
+        ("{} = classmethod(lambda cls: 3)", "return a mapping, not 3"),
+    ],
+)
+def test_keys_that_an_engine_states_in_another_way_are_named(tmp_path, plugins_in, method, written, wrong):
+    module = f"own_keys_{method}_{len(written)}"
+    (tmp_path / "plugins.toml").write_text(f'["raycade.engines"]\nown_keys = "{module}:OwnKeys"\n')
+    (tmp_path / f"{module}.py").write_text(
+        "from cluster.engines.base import Engine\n"
+        "class OwnKeys(Engine):\n"
+        f"    {written.format(method)}\n"
+        "    def __init__(self, sampling): pass\n"
+        "    async def complete(self, request): raise NotImplementedError\n"
+    )
+    plugins_in(tmp_path)
+    with pytest.raises(UserError, match=rf"{module}\.OwnKeys\.{method} must {wrong}"):
+        settings("model=own_keys")
+
+
 def test_settings_of_outsiders_are_checked_by_what_they_declare_and_by_nothing_else(tmp_path, plugins_in):
     (tmp_path / "plugins.toml").write_text(
         '["raycade.engines"]\nown_engine = "declared:OwnEngine"\n["raycade.suites"]\nown_suite = "declared:OwnSuite"\n'

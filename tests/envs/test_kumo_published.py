@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import socket
 
 import pytest
 
@@ -329,6 +330,17 @@ def test_a_folder_that_holds_something_else_is_not_replaced(tmp_path):
     assert (tmp_path / "mine" / "thesis.tex").exists()
     import_checkout(checkout, tmp_path / "kumo", quietly)
     import_checkout(checkout, tmp_path / "kumo", quietly)  # its own is
+
+
+def test_what_a_killed_import_has_left_is_removed_by_the_next(tmp_path):
+    checkout = write_checkout(tmp_path / "checkout")
+    ended = 4_194_304  # no process has this number: it is the most that Linux gives, and one more
+    ours = f".kumo.{socket.gethostname()}"
+    killed, at_work, elsewhere = f"{ours}.{ended}.tmp", f"{ours}.{os.getppid()}.tmp", f".kumo.elsewhere.{ended}.tmp"
+    for name in (killed, at_work, elsewhere):
+        (tmp_path / name / "tasks").mkdir(parents=True)
+    import_checkout(checkout, tmp_path / "kumo", quietly)
+    assert {path.name for path in tmp_path.iterdir()} == {"checkout", "kumo", at_work, elsewhere}
 
 
 # --- the folder ------------------------------------------------------------------------------------------------------

@@ -10,10 +10,12 @@ A folder may come from anybody: it is read as data, and domains are found by the
 from __future__ import annotations
 
 import functools
+import glob
 import json
 import os
 import re
 import shutil
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,6 +84,14 @@ def action_to_json(action: Action) -> dict[str, Any]:
     return {"name": action.name, "type": action.outcome, "states": states}
 
 
+def _remove_abandoned(parent: Path, beginning: str) -> None:
+    """Remove the folders whose names begin so and go on with the number of a process that has ended: it was killed."""
+    for left in parent.glob(f"{glob.escape(beginning)}*.tmp"):
+        number = left.name.removeprefix(beginning).removesuffix(".tmp")
+        if number.isdecimal() and not Path("/proc", number).exists():
+            shutil.rmtree(left, ignore_errors=True)
+
+
 def write_folder(folder: Path, summary: Mapping[str, Any], domains: Mapping[str, Mapping[str, Any]]) -> None:
     """Write a benchmark beside and rename it; an earlier import there is replaced, anything else is not.
 
@@ -91,7 +101,9 @@ def write_folder(folder: Path, summary: Mapping[str, Any], domains: Mapping[str,
     """
     if folder.exists() and not (folder / "benchmark.json").is_file() and (not folder.is_dir() or any(folder.iterdir())):
         raise CheckoutError(f"{folder}: holds something else than an imported benchmark; name another folder")
-    beside = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    ours = f".{folder.name}.{socket.gethostname()}."
+    beside = folder.with_name(f"{ours}{os.getpid()}.tmp")
+    _remove_abandoned(folder.parent, ours)
     try:
         for part in ("domains", "tasks"):
             (beside / part).mkdir(parents=True)
