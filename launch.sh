@@ -6,7 +6,7 @@
 #   ./launch.sh COMMAND ...        any other command of raycade: plan, report, ...
 #   ./launch.sh slurm ...          a run as a Slurm job: ./launch.sh slurm --help
 #   ./launch.sh test               all tests, the fast ones first
-#   ./launch.sh test fast          only the fast tests, without Ray, vLLM and a browser; a few minutes on two cores
+#   ./launch.sh test fast          only the fast tests, without Ray, vLLM and a browser; three minutes on two cores
 #   ./launch.sh test [...]         pytest with these arguments
 #   ./launch.sh setup              install only, with development dependencies
 #   ./launch.sh docs               builds the documentation as a site, in docs/_build

@@ -99,6 +99,7 @@ def command(*words):
     return ended.value.code
 
 
+@pytest.mark.slow
 def test_a_registered_run_is_compared_with_what_was_done(tmp_path, capsys):
     file, run_dir = tmp_path / "plan.json", tmp_path / "run"
     assert command("preregister", "--out", str(file), "--hypothesis", "The oracle wins.", *REGISTERED) == 0

@@ -123,6 +123,7 @@ def events(world):
 # --- playing ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_all_are_played_in_order_on_the_same_games_by_one_engine_each_with_its_own_weights_and_only_once(world, capsys):
     for step in (20, 3, 100):
         write_checkpoint(world / "training" / f"checkpoint-{step}", step % 7)
@@ -151,6 +152,7 @@ def test_all_are_played_in_order_on_the_same_games_by_one_engine_each_with_its_o
     assert code == 2 and "was begun with" in err, "one curve, one set of games"
 
 
+@pytest.mark.slow
 def test_another_config_gets_an_engine_of_its_own(world, capsys):
     write_checkpoint(world / "training" / "step-1", 1)
     write_checkpoint(world / "training" / "step-2", 1, hidden=3)
@@ -158,6 +160,7 @@ def test_another_config_gets_an_engine_of_its_own(world, capsys):
     assert events(world) == ["start step-1", "start step-2"]
 
 
+@pytest.mark.slow
 def test_an_engine_that_dies_is_replaced_and_what_was_played_stays(world, capsys):
     write_checkpoint(world / "training" / "step-1", 1)
     (world / "deaths").write_text("1")
@@ -166,6 +169,7 @@ def test_an_engine_that_dies_is_replaced_and_what_was_played_stays(world, capsys
     assert events(world) == ["start step-1", "start step-1"]
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_cannot_be_played_is_named_and_the_next_one_is_played(world, capsys, monkeypatch):
     write_checkpoint(world / "training" / "step-1", 1)
     (world / "deaths").write_text("2")
@@ -207,6 +211,7 @@ def rows_of(run_dir):
     }
 
 
+@pytest.mark.slow
 def test_it_waits_for_more_until_a_step_is_played_or_the_training_says_that_it_is_over(world, capsys, monkeypatch):
     write_checkpoint(world / "training" / "step-1", 1)
     arrivals = iter([("step-2", 0), ("step-3", 0)])
@@ -235,6 +240,7 @@ def test_a_checkpoint_is_played_when_its_scores_say_that_nothing_is_missing(summ
     assert watch_module._is_played(tmp_path) is played
 
 
+@pytest.mark.slow
 def test_a_stopping_rule_cuts_each_checkpoint_s_plan(world, capsys):
     write_checkpoint(world / "training" / "step-1", 1)
     rule = ["suite.tasks_per_domain=150", "stop=precise", "precision=.3", "cluster.commit_seconds=.05"]
@@ -263,6 +269,7 @@ class Recorder:
         raise AssertionError
 
 
+@pytest.mark.slow
 def test_a_tracker_gets_one_run_with_a_point_for_each_step(world, capsys, monkeypatch):
     recorder = Recorder()
     monkeypatch.setattr(watch_module, "make_tracker", lambda config: recorder)
@@ -298,6 +305,7 @@ def test_a_stop_signal_ends_the_wait(world, capsys, monkeypatch):
     assert watch(world, capsys, "--until", "5")[0] == 75
 
 
+@pytest.mark.slow
 def test_what_a_checkpoint_decides_itself_cannot_be_set(world, capsys):
     for override in ("run_dir=x", "model.name=x", "model.engine.model=x"):
         code, _, err = watch(world, capsys, override)

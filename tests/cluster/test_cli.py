@@ -52,6 +52,7 @@ def test_help_does_not_wait_for_libraries_that_compute_or_serve(words):
     assert "argparse" in loaded  # the list is that of the modules
 
 
+@pytest.mark.slow
 def test_no_help_waits_for_engines_or_the_cluster():
     script = (
         "import sys; from cluster.cli import BUILT_IN_COMMANDS, SUITE_COMMANDS, parser_for; from envs import plugins\n"
@@ -157,6 +158,7 @@ def test_bad_input_is_named_with_exit_code_2_and_nothing_is_written(capsys, tmp_
     assert not run_dir.exists()
 
 
+@pytest.mark.slow
 def test_a_name_that_no_file_can_have_is_bad_input(capsys, tmp_path):
     code, _, err = run_here(capsys, "run", f"run_dir={tmp_path / ('x' * 300)}", "suite=kidgym", "model=random")
     assert code == 2 and "too long" in err

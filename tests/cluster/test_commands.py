@@ -190,6 +190,7 @@ def test_a_wrong_episode_is_named_with_those_like_it(run_dir, capsys):
     assert code == 2 and "episodes begin with" in err
 
 
+@pytest.mark.slow
 def test_pictures_are_drawn_as_half_blocks(tmp_path, capsys):
     overrides = ["suite=kidgym", "suite.tasks=[SE]", "suite.levels=[1]", "suite.modes=[zero_shot]", "suite.episodes=1"]
     assert run_here(capsys, "run", *overrides, "model=oracle", f"run_dir={tmp_path / 'run'}")[0] == 0
@@ -306,6 +307,7 @@ async def test_two_runs_are_compared(play, capsys):
     assert "suite.decoder" not in out and "run_dir" not in out
 
 
+@pytest.mark.slow
 async def test_a_comparison_names_what_is_wrong(play, capsys):
     first, other = await play("first"), await play("other", "suite.domains=[fantasy]")
     for arguments, named in (
@@ -399,6 +401,7 @@ def completions(line, tmp_path):
     return out.read_text().split("\n")
 
 
+@pytest.mark.slow
 def test_a_shell_completes_commands_overrides_and_episodes(run_dir, tmp_path):
     assert {"report", "replay", "rescore"} <= {word.strip() for word in completions("raycade re", tmp_path)}
     assert completions("raycade run suite=kumo suite.do", tmp_path) == ["suite.domains="]

@@ -108,6 +108,7 @@ def ask(tmp_path, **environment):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_a_branch_is_resolved_by_the_hub_or_its_cache_and_the_row_is_that_of_the_revision(tmp_path):
     with stub_hub("org/small") as hub:
         expected = {"none": ""}

@@ -34,6 +34,7 @@ def ids(*overrides):
     return [episode.id for episode in settings(*overrides).plan]
 
 
+@pytest.mark.slow
 def test_a_template_counts_by_its_text_wherever_it_lies(tmp_path):
     first, second = tmp_path / "a.jinja", tmp_path / "b.jinja"
     first.write_text(TEMPLATE)
@@ -105,6 +106,7 @@ def test_names_on_the_hub_and_paths_of_other_machines_stay(tmp_path, monkeypatch
     assert by_content({"model": "mine"}) != {"model": "mine"}, "a folder beside, as vLLM takes it"
 
 
+@pytest.mark.slow
 def test_ids_of_a_model_in_a_folder_follow_its_content(tmp_path):
     model = model_folder(tmp_path / "model")
     copy = shutil.copytree(model, tmp_path / "copy")

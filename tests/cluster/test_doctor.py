@@ -97,6 +97,7 @@ def test_little_shared_memory(tmp_path):
     assert_mended(outcome, "16.0 MiB of 16.0 MiB free", "--shm-size", "mount -o remount")
 
 
+@pytest.mark.slow
 def test_old_files_in_shared_memory_are_named_but_not_those_in_use(tmp_path):
     def fill():
         mounted(Path("/dev/shm"), "size=600m")
@@ -447,6 +448,7 @@ def test_reports_through_srun_are_whole_in_whatever_order_it_prints_their_lines(
     assert nodes.reports_in(cut_off) == []
 
 
+@pytest.mark.slow
 def test_the_command_prints_lines_of_80_columns_and_fails_when_a_check_does(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("SLURM_MEM_PER_NODE", "1024")
     arguments = ["doctor", "--quick", *EASY, "model=tiny", f"run_dir={tmp_path / 'run'}"]

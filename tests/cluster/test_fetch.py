@@ -30,6 +30,7 @@ def folder(home: Path) -> Path:
     return home / "hub" / "models--org--model"
 
 
+@pytest.mark.slow
 def test_a_broken_transfer_goes_on_in_the_next_process_and_the_commit_is_pinned(tmp_path):
     with hub() as stub:
         stub.break_after, stub.down_after_break = TEN + 5, True

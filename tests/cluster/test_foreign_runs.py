@@ -141,6 +141,7 @@ def test_a_link_is_replaced_and_not_what_it_leads_to(tmp_path):
     assert (tmp_path / "kept").read_text() == "kept" and (tmp_path / "link").read_text() == "new"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["", "."])
 def test_a_report_into_a_folder_is_refused_in_one_line(run_dir, capsys, name):
     code, _, err = run_here(capsys, "report", str(run_dir), "--html", name)

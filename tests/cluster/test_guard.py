@@ -6,6 +6,7 @@ import sys
 from types import SimpleNamespace
 
 import psutil
+import pytest
 
 from cluster.engines import guard
 
@@ -28,6 +29,7 @@ def mapping(*names):
     return process, *process.children()
 
 
+@pytest.mark.slow
 def test_of_a_killed_host_all_processes_end_and_only_memory_that_nobody_else_maps_goes(monkeypatch):
     own, shared = (f"raycade-{secrets.token_hex(8)}" for _ in range(2))
     for name in (own, shared):

@@ -84,6 +84,7 @@ def played(folder):
     return set(rows["status"].to_pylist())
 
 
+@pytest.mark.slow
 def test_a_run_is_played_to_its_end_without_ray_and_resumes_as_any_other(command, tmp_path, capfd):
     code, out, err = run_here(capfd, *command)
     assert (code, played(tmp_path), starts(tmp_path)) == (0, {"done"}, 1)
@@ -97,6 +98,7 @@ def test_a_run_is_played_to_its_end_without_ray_and_resumes_as_any_other(command
     assert starts(tmp_path) == 1
 
 
+@pytest.mark.slow
 def test_an_engine_that_dies_is_replaced_and_no_episode_is_lost_or_doubled(command, tmp_path, capsys):
     (tmp_path / "deaths").write_text("2")
     code, _, err = run_here(capsys, *command)
@@ -107,6 +109,7 @@ def test_an_engine_that_dies_is_replaced_and_no_episode_is_lost_or_doubled(comma
     assert "model.engine.max_num_seqs lower" in err, "every request was put back"
 
 
+@pytest.mark.slow
 def test_the_third_death_ends_the_run_which_can_be_resumed(command, tmp_path, capsys):
     (tmp_path / "deaths").write_text("3")
     code, _, err = run_here(capsys, *command)
@@ -126,6 +129,7 @@ def test_an_engine_that_cannot_start_ends_the_run_with_its_reason(command, tmp_p
     assert "no weights here" in kept and kept.count("noise of a library") == 200
 
 
+@pytest.mark.slow
 def test_a_busy_hub_is_waited_for(command, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("cluster.driver.start_failures.LONGEST_PASSING_BACKOFF", 0.1)
     (tmp_path / "busy").write_text("4")
@@ -134,6 +138,7 @@ def test_a_busy_hub_is_waited_for(command, tmp_path, capsys, monkeypatch):
     assert err.count("the hub is busy (429)") == 4 == len(list((tmp_path / "run" / "logs").iterdir()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["lives", "die"])
 def test_a_stop_signal_while_it_plays_ends_it_with_75_and_the_same_command_goes_on(engine, command, tmp_path, capsys):
     (tmp_path / "stop").write_text(engine)
@@ -142,6 +147,7 @@ def test_a_stop_signal_while_it_plays_ends_it_with_75_and_the_same_command_goes_
     assert played(tmp_path) == {"done"}
 
 
+@pytest.mark.slow
 def test_a_stop_signal_while_the_engine_loads_ends_it_at_once(command, tmp_path):
     (tmp_path / "slow").touch()
     words = [sys.executable, "-m", "cluster", *command]

@@ -285,6 +285,7 @@ async def until(look):
         await asyncio.sleep(0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wanted", [True, False])
 def test_a_run_notes_what_its_model_says_until_it_is_committed(wanted, tmp_path, capsys, monkeypatch):
     noted = []

@@ -79,6 +79,7 @@ def counts(run_dir):
     return tuple(summary[name] for name in ("planned", "done", "missing"))
 
 
+@pytest.mark.slow
 async def test_missing_parts_are_named_and_counted_and_may_come_later(play, tmp_path):
     one, two, three = [await play(str(part), f"shard={part}/3") for part in (1, 2, 3)]
     target = tmp_path / "whole"

@@ -64,6 +64,7 @@ def test_what_cannot_be_had_is_named(folder, tmp_path, monkeypatch):
         raycade.walk  # noqa: B018
 
 
+@pytest.mark.slow
 def test_everything_shows_itself(folder):
     found = raycade.runs(folder)
     assert {each.path.name for each in found} == {"calm", "wild"} and len(found[:1]) == 1

@@ -51,6 +51,7 @@ def test_a_new_study_is_a_folder_to_be_edited_whose_links_are_secret(study, caps
     assert code == 2 and "not empty" in err
 
 
+@pytest.mark.slow
 def test_answers_become_a_run_beside_models_and_more_can_come(study, tmp_path, capsys):
     people = people_of(study)
     for person in people[:3]:

@@ -67,6 +67,7 @@ def answer(process, line):
     process.stdin.flush()
 
 
+@pytest.mark.slow
 def test_a_person_plays_in_the_terminal_is_stopped_and_goes_on(tmp_path, type_in, capsys):
     command = ["play", *KIDGYM, f"run_dir={tmp_path / 'run'}"]
     first = start(*command)
@@ -90,6 +91,7 @@ def test_a_person_plays_in_the_terminal_is_stopped_and_goes_on(tmp_path, type_in
     assert sorted(row["task"] for row in rows_of(tmp_path / "run")) == ["PL", "SE"]
 
 
+@pytest.mark.slow
 def test_quitting_keeps_finished_games_and_the_baselines_play_all_the_same(type_in, tmp_path, capsys):
     command = ["play", *KIDGYM, "baselines=[oracle]", f"run_dir={tmp_path / 'run'}"]
     type_in("1", ":quit")
@@ -183,6 +185,7 @@ async def test_a_game_with_a_defect_fails_alone(monkeypatch, capsys):
     assert not record.done and record.error_kind == "suite" and "a defect" in record.error
 
 
+@pytest.mark.slow
 def test_a_person_plays_in_the_browser(tmp_path):
     command = [sys.executable, "-m", "cluster", "play", "--browser", *KIDGYM, f"run_dir={tmp_path / 'run'}"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:

@@ -66,6 +66,7 @@ def test_blocks_of_mamba_2_hold_the_state_of_a_gpu_with_its_copy_of_the_group(gp
 prompts = st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=40), min_size=1, max_size=12)
 
 
+@pytest.mark.slow
 @given(prompts, st.sampled_from([4, 8]), st.sampled_from([2, 4]), st.sampled_from([5, 16, 100]))
 def test_a_hybrid_cache_serves_what_attention_would_at_most_and_never_the_last_token(asked, block, unit, step):
     attention, hybrid = AttentionCache(unit), HybridCache(block, unit, step)

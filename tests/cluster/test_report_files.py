@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from cluster.config.settings import load_settings
 from tests.cluster.conftest import leave
 from tests.cluster.test_cli import run_here
@@ -12,6 +14,7 @@ from tests.report_page import episodes_of, report_of, section_of
 FIGURES = ["kumo_domains_map", "kumo_optimal_actions", "kumo_scatter"]
 
 
+@pytest.mark.slow
 async def test_one_run_makes_all_files(play, tmp_path, capsys):
     run_dir, out = await play("run"), tmp_path / "new" / "out"
     files = ["--html", str(out / "page.html"), "--latex", str(out / "tex"), "--figures", str(out / "figures")]
@@ -31,6 +34,7 @@ async def test_one_run_makes_all_files(play, tmp_path, capsys):
     assert all(f"\\input{{{name}.tex}}" in document for name in written - {"report"})
 
 
+@pytest.mark.slow
 async def test_several_runs_are_joined_and_each_keeps_its_own_results(play, capsys):
     runs = [await play("one", most=10), await play("two", "baselines=[random]")]
     page = runs[0].parent / "page.html"
@@ -54,6 +58,7 @@ async def test_runs_of_one_name_are_told_apart_by_their_paths(play, tmp_path, ca
     assert all(str(run)[-5:] in out.replace("\n", "").replace(" ", "") for run in runs)
 
 
+@pytest.mark.slow
 async def test_partial_and_failed_runs_say_so(play, tmp_path, capsys):
     run_dir = await play("run", failing=["EngineKilled: twice"] * 3, most=3)
     page = tmp_path / "page.html"
@@ -65,6 +70,7 @@ async def test_partial_and_failed_runs_say_so(play, tmp_path, capsys):
     assert failed and all("EngineKilled: twice" in json.dumps(episodes_of(page)[at]) for at in failed)
 
 
+@pytest.mark.slow
 async def test_what_makes_scores_doubtful_is_said_on_the_page_too(play, tmp_path, capsys):
     run_dir, page = await play("run", cutting=24), tmp_path / "page.html"
     code, _, err = run_here(capsys, "report", str(run_dir), "--html", str(page))
@@ -81,6 +87,7 @@ def test_an_empty_run_says_so(tmp_path, capsys):
     assert report_of(tmp_path / "page.html")["status"][0].startswith("Empty run")
 
 
+@pytest.mark.slow
 async def test_what_cannot_be_written_is_named(play, tmp_path, capsys):
     run_dir = await play("run", most=2)
     file = tmp_path / "file"

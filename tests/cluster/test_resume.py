@@ -102,6 +102,7 @@ def test_failed_episodes_are_played_again_as_new_attempts_and_the_latest_counts(
     assert coverage(tables)["failed"] == 1
 
 
+@pytest.mark.slow
 def test_a_retry_that_was_stopped_goes_on_with_what_it_has_not_played(world, start, tmp_path):
     world.failing = 4
     start()
@@ -120,6 +121,7 @@ def test_a_retry_that_was_stopped_goes_on_with_what_it_has_not_played(world, sta
     assert len(world.played[-1]) == 4, "the next such command is a new try"
 
 
+@pytest.mark.slow
 def test_a_retry_that_died_after_its_last_episode_is_complete_when_repeated(world, start, tmp_path, monkeypatch):
     world.failing = 1
     start()
@@ -145,6 +147,7 @@ def test_every_row_names_the_session_that_played_it(world, start, tmp_path):
     assert [(row["session"], row["episodes"], row["success"]) for row in rows] == [(first, 5, 1.0), (second, 3, 1.0)]
 
 
+@pytest.mark.slow
 def test_going_on_with_other_versions_is_said_or_refused(world, start, tmp_path, monkeypatch, capsys):
     now = {"git_commit": "a", "vllm": "1", "torch": "2"}
     monkeypatch.setattr("cluster.storage.provenance.versions", lambda: dict(now))
@@ -208,6 +211,7 @@ def test_damage_is_found_before_anything_is_played(world, start, tmp_path, colum
     assert len(world.played) == 1
 
 
+@pytest.mark.slow
 def test_a_part_of_another_run_is_named_and_its_rows_never_count(world, start, tmp_path, capsys):
     start("suite.difficulties=[hard]", run_dir=tmp_path / "other")
     foreign = sorted((tmp_path / "other" / "episodes").iterdir())[0]

@@ -65,6 +65,7 @@ def test_scoring_settings_follow_the_last_command(world, tmp_path):
     assert read_versions(run_dir) == sessions
 
 
+@pytest.mark.slow
 def test_a_run_keeps_to_its_endpoint(world, tmp_path):
     run_dir = tmp_path / "run"
     api = ["model=openai", "model.engine.model=m", "model.engine.base_url=http://localhost:1/v1"]

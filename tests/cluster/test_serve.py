@@ -397,6 +397,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(STEPS)
 def test_whatever_clients_do_each_episode_is_played_once(steps: list[tuple[str, int]]) -> None:
@@ -512,6 +513,7 @@ async def listening(served: Served) -> AsyncIterator[str]:
         yield f"http://{LOOPBACK}:{listener.getsockname()[1]}"
 
 
+@pytest.mark.slow
 async def test_the_example_agent_plays_all_games() -> None:
     served = Served(SUITES["kumo"])
     async with listening(served) as url:

@@ -2,10 +2,13 @@
 
 import json
 
+import pytest
+
 from tests.cluster.test_cli import run_here
 from tests.cluster.test_merge import play as play  # a fixture
 
 
+@pytest.mark.slow
 async def test_runs_become_a_folder_of_pages_and_a_later_site_replaces_an_earlier_one(play, tmp_path, capsys):
     runs = [await play("one", most=10), await play("two", "baselines=[random]")]
     (tmp_path / "shards").mkdir()

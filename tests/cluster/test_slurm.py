@@ -295,6 +295,7 @@ def test_a_dry_run_shows_the_command_and_submits_nothing(tmp_path):
         assert refused.returncode == 2 and wrong in refused.stderr
 
 
+@pytest.mark.slow
 def test_multirun_on_this_machine_plays_what_it_can(tmp_path):
     games = ["suite=kumo", "suite.domains=[medical]", "suite.difficulties=[easy]", "suite.tasks_per_domain=1"]
     done = raycade("run", "-m", *games, "model=oracle", "suite.repeats=9999999,1", f"run_dir={tmp_path}/run",

@@ -87,6 +87,7 @@ def summary(run_dir):
     return json.loads((run_dir / "summary.json").read_text())
 
 
+@pytest.mark.slow
 def test_a_decided_run_plays_no_more_games_and_is_complete(few_at_once, tmp_path):
     run_dir = tmp_path / "run"
     assert start(run_dir, *DECIDED) == 0
@@ -160,6 +161,7 @@ def test_a_plan_says_what_it_buys(tmp_path):
         precision_table(settings, None, detect=2)
 
 
+@pytest.mark.slow
 def test_a_stopped_run_in_two_sessions_decides_as_in_one(few_at_once, tmp_path):
     start(tmp_path / "whole", *DECIDED)
     few_at_once.episodes, few_at_once.asked = 8, []
@@ -173,6 +175,7 @@ def test_a_stopped_run_in_two_sessions_decides_as_in_one(few_at_once, tmp_path):
     assert {k: v for k, v in one.items() if k not in ignored} == {k: v for k, v in other.items() if k not in ignored}
 
 
+@pytest.mark.slow
 def test_another_rule_or_none_goes_on_where_the_run_stopped(few_at_once, tmp_path):
     run_dir = tmp_path / "run"
     start(run_dir, *DECIDED)
@@ -189,6 +192,7 @@ def test_another_rule_or_none_goes_on_where_the_run_stopped(few_at_once, tmp_pat
     assert summary(tmp_path / "undisturbed") == found
 
 
+@pytest.mark.slow
 def test_a_run_is_compared_with_what_the_other_had_reached_at_its_beginning(few_at_once, tmp_path):
     other, run_dir = tmp_path / "other", tmp_path / "run"
     few_at_once.episodes = 40
@@ -248,6 +252,7 @@ def test_a_stored_rule_that_measures_no_number_is_named(few_at_once, tmp_path, m
         _ = Run(tmp_path / "run").stopping
 
 
+@pytest.mark.slow
 def test_parts_that_stopped_are_not_merged(few_at_once, tmp_path):
     for part in (1, 2):
         start(tmp_path / str(part), "stop=precise", "precision=.3", f"shard={part}/2")

@@ -67,6 +67,7 @@ def test_a_folder_in_place_of_a_file_that_is_being_written_stays(run_dir):
 # --- settings that name what is not here -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_missing_domain_file_leaves_the_report_and_ends_rescore_with_its_name(run_dir, tmp_path, capsys):
     change(run_dir, suite={**suite_of(run_dir), "domains": ["/nowhere/mine.yaml"]})
     page = tmp_path / "page.html"
@@ -159,6 +160,7 @@ def test_a_link_out_of_a_run_is_neither_read_nor_written_through(run_dir, tmp_pa
     assert before == (sorted(other.iterdir()) if other.is_dir() else other.read_bytes())
 
 
+@pytest.mark.slow
 def test_links_in_a_circle_are_refused(run_dir, tmp_path, capsys):
     (tmp_path / "circle").symlink_to(tmp_path / "circle")
     for words in (("report",), ("show",), ("site", "--out", tmp_path / "site"), ("run", "--from"), ("merge", run_dir)):

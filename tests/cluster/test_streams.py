@@ -29,6 +29,7 @@ def shell(line: str, *arguments: str) -> subprocess.CompletedProcess:
 SLOW = pytest.mark.slow
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "model"),
     [
@@ -48,6 +49,7 @@ def test_a_run_needs_nobody_who_reads_what_it_says(tmp_path, line, model):
     assert len(run.episodes()) == len(run.planned) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "arguments", "code"),
     [

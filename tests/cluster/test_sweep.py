@@ -32,21 +32,25 @@ def sweep(monkeypatch, tmp_path, capsys):
     return play
 
 
+@pytest.mark.slow
 def test_a_sweep_plays_every_run(sweep):
     assert sweep(0, 0, 0)[:2] == (["qwen2_5_vl_7b", "simulated", "random"], 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("end", "expected"), [(1, 1), (RunFailedError("broken"), 1), (UserError("wrong"), 2)])
 def test_a_run_that_fails_stops_no_other_and_is_not_forgotten(sweep, end, expected):
     assert sweep(end, 0, 0)[:2] == (["qwen2_5_vl_7b", "simulated", "random"], expected)
 
 
+@pytest.mark.slow
 def test_a_stopped_run_stops_the_sweep(sweep):
     played, code, err = sweep(0, 75)
     assert (played, code) == (["qwen2_5_vl_7b", "simulated"], 75)
     assert "model=random: exit code 75: not played" in err
 
 
+@pytest.mark.slow
 def test_an_interrupt_between_the_play_ends_the_sweep_without_a_trace(sweep):
     played, code, err = sweep(KeyboardInterrupt())
     assert (played, code) == (["qwen2_5_vl_7b"], 130)

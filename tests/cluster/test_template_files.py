@@ -97,6 +97,7 @@ def test_a_template_that_nothing_puts_right_is_refused_when_planning(tmp_path, t
         check_template(settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("template", "excess"),
     [
@@ -143,6 +144,7 @@ def test_a_misspelled_argument_is_refused_before_anything_starts(command, capsys
     assert "has no variable enable_thinkin. Did you mean enable_thinking?" in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.slow
 def test_labels_are_refused_only_where_the_next_token_is_no_answer(tmp_path):
     channel = WHOLE + "<|start|>assistant"
     can = []
@@ -191,6 +193,7 @@ def test_reasoning_of_earlier_turns_is_kept_as_the_template_allows(tmp_path, tem
     assert "Hm." not in stored.render(arranged(chat, dropped), dropped)
 
 
+@pytest.mark.slow
 def test_history_and_determinism_are_part_of_the_id_only_where_they_are_set():
     plain = load_settings(["suite=kumo", "model=tiny"])
     for changed in ("history.reasoning=kept", "deterministic=true"):

@@ -28,6 +28,7 @@ def marked(tokenizer, messages):
     return tokenizer.decode([token for token, written in zip(ids, mask, strict=True) if written])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replies", [("A 1.5, ok\n\nB",), ("Höhe", "<ANSWER> x </ANSWER>"), ("user", "")])
 def test_replies_and_their_ends_are_marked(tokenizer, replies):
     chat = said("Rules.", *(text for reply in replies for text in (reply, reply)))

@@ -104,6 +104,7 @@ def test_wrong_input_is_named_and_ends_with_code_2(tmp_path, monkeypatch, served
     assert named in capsys.readouterr().err and not served
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_it_without_a_further_word(tmp_path, launch):
     log = tmp_path / "log"
     process = launch("view", str(write_run(tmp_path / "run", *calm_rows())), log=log)

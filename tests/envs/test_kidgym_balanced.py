@@ -219,6 +219,7 @@ def steps_beside(free, start, cell):
     return steps
 
 
+@pytest.mark.slow
 def test_a_maze_without_room_for_its_decoys_is_refused():
     with pytest.raises(ValueError, match="no maze of 3 doors was found with room for"):
         mislead(Random(0), 3, Decoys(9, 9))

@@ -102,6 +102,7 @@ def test_every_sprite_draws_something_that_shows_at_every_size(pixels):
         assert (abs(255 - on_white(name, pixels)).max(axis=-1) > 60).mean() > 0.04, name
 
 
+@pytest.mark.slow
 def test_any_two_sprites_are_clearly_different():
     drawn = [on_white(name) for name in DRAWN]
     alike = [
@@ -391,6 +392,7 @@ def test_a_skins_drawing_of_many_pixels_is_refused(tmp_path):
         check_skin(str(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_stored_frame_is_not_drawn_with_another_skin_of_the_same_place(tmp_path):
     export_skin(str(tmp_path), pixels=32)
     frame = dataclasses.replace(FARM, skin=str(tmp_path))
@@ -442,6 +444,7 @@ def test_a_task_can_be_looked_at_on_a_contact_sheet(task):
     assert sheet.height > 3 * 864
 
 
+@pytest.mark.slow
 def test_contact_sheets_of_a_broken_skin_say_what_is_wrong(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["contact_sheets", str(tmp_path / "out"), "--skin", str(tmp_path)])
     with pytest.raises(SystemExit) as end:

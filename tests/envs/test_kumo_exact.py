@@ -100,6 +100,7 @@ def test_it_needs_no_more_tests_than_the_published_search_and_is_certain_no_late
     assert min(exact.values(task, ()).values(), default=0) <= expected + 1e-9
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(games(5), st.randoms(use_true_random=False))
 def test_the_order_of_truths_and_tests_changes_nothing(game, rng):

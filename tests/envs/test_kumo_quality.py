@@ -66,6 +66,7 @@ def test_a_domain_with_two_fifths_of_the_truths_is_a_near_duplicate_though_its_r
     assert [why.partition("shares ")[2] for _, why in found] == [f"{kept * 2}% of the names of its truths"] * refused
 
 
+@pytest.mark.slow
 def test_no_two_domains_that_come_with_raycade_are_near_duplicates():
     pairs = itertools.combinations(map(Profile.of_domain, map(load_domain, available_domains())), 2)
     assert not [(one.name, two.name) for one, two in pairs if likeness(one, two)]

@@ -104,6 +104,7 @@ def remembered_value(task: Task) -> tuple[float, list[float]]:
     return value(everything, unused), [value_of(everything, unused, action) for action in range(len(kept))]
 
 
+@pytest.mark.slow
 def test_values_are_exact_where_the_bounds_look_no_further():
     rng = random.Random(17)
     beyond = 0

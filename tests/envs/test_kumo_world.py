@@ -75,6 +75,7 @@ def test_a_wrong_table_is_refused(test, given, problem):
         toy(**{test: given})
 
 
+@pytest.mark.slow
 def test_domains_with_a_table_are_known_by_name():
     some = (*available_domains()[::9], *domains_with_table())
     assert all((name in domains_with_table()) == bool(load_domain(name).true_of) for name in some)
@@ -145,6 +146,7 @@ def test_a_seed_makes_the_same_games_in_every_release():
     }
 
 
+@pytest.mark.slow
 def test_the_book_does_not_tell_the_right_answer_at_once():
     suite = dataclasses.replace(RIVERS, tasks_per_domain=40)
     games = zip(suite.plan(), suite.puzzles(), strict=True)
@@ -153,6 +155,7 @@ def test_the_book_does_not_tell_the_right_answer_at_once():
     assert 4 <= sum(won) <= 16, "a quarter, as by chance"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likeliest", [False, True])
 def test_where_likely_answers_abound_they_are_still_right_by_chance_at_most(likeliest, monkeypatch):
     monkeypatch.setattr(world_module, "_is_likeliest", lambda game: likeliest)
@@ -172,6 +175,7 @@ def test_a_table_that_is_too_small_is_told():
 # --- the player that knows the world and not the book ----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_memory_wins_where_the_world_is_shown_and_loses_where_it_is_contradicted():
     won = {}
     for world in WORLDS:
@@ -202,6 +206,7 @@ def test_memory_plays_only_where_there_is_a_table():
 # --- settings --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_prompt_says_how_outcomes_relate_to_the_world():
     said = {world: str(told(dataclasses.replace(RIVERS, world=world))[0].parts) for world in WORLDS}
     assert "what the surveys show is what they would show in the real world" in said["agree"]
@@ -210,6 +215,7 @@ def test_the_prompt_says_how_outcomes_relate_to_the_world():
     assert len(untold) == 1 and "real world" not in untold.pop()
 
 
+@pytest.mark.slow
 def test_versions_are_other_episodes_with_the_same_seeds():
     suites = [dataclasses.replace(RIVERS, truths=3, actions=2, world=world, tell_world=False) for world in WORLDS]
     plans = [suite.plan() for suite in suites]

@@ -24,6 +24,7 @@ LAYOUTS = {layout.name: layout for configuration in CONFIGURATIONS.values() for 
 problems = st.builds(generate, st.sampled_from(sorted(CONFIGURATIONS)), st.integers(0, 10**6))
 
 
+@pytest.mark.slow
 def test_the_pixels_of_all_shapes_are_those_of_the_released_files():
     """This digest was taken when 1,400 files of the published generator, and all samples at hand, were equal in every pixel."""
     found = hashlib.blake2b(digest_size=16)

@@ -62,6 +62,7 @@ def unpacked(heads, tail, rows):
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(
     st.lists(
@@ -165,6 +166,7 @@ def episodes_of(folder):
     return [read_chunk(path) for path in chunks]
 
 
+@pytest.mark.slow
 def test_every_picture_of_every_suite_is_there_with_its_pixels(exported):
     folder, _ = exported
     sheets = Sheets()
@@ -258,6 +260,7 @@ def exit_code(*words):
 SECRET = ("gpu-17.cluster.internal", "10.20.30.40", "/home/somebody/keys", "sk-1234567890")
 
 
+@pytest.mark.slow
 def test_no_host_folder_or_key_of_the_configuration_leaves(tmp_path):
     plan, rows = calm_rows()
     name = rows.schema.get_field_index("error")

@@ -95,6 +95,7 @@ def toy_source() -> Source:
 # --- there and back --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "ending"), [("every_eval_ever", "*.json"), ("inspect", "*.eval")])
 def test_a_run_that_was_exported_is_imported_row_for_row(name, ending, run_dir, tmp_path):
     assert cli("export", run_dir, "--to", name, "--out", tmp_path / "out") == 0
@@ -108,6 +109,7 @@ def test_a_run_that_was_exported_is_imported_row_for_row(name, ending, run_dir, 
     assert set(back.episodes(["session"])["session"].to_pylist()) == set(imported)
 
 
+@pytest.mark.slow
 def test_episodes_that_were_not_played_stay_planned(tmp_path, capsys):
     plan, rows = calm_rows()
     run = write_run(tmp_path / "run", plan, rows.slice(3))
@@ -168,6 +170,7 @@ def test_the_same_file_is_not_imported_twice_and_a_failed_import_leaves_nothing(
     assert cli("export", run, "--to", "inspect", "--out", tmp_path / "out") == 2  # not empty any more
 
 
+@pytest.mark.slow
 def test_what_a_killed_import_has_left_is_removed_by_the_next_unless_it_is_at_work(tmp_path, capsys):
     file = calm_log("kumo-random", tmp_path)
     import_for_ever = (
@@ -215,6 +218,7 @@ WRITES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", WRITES)
 def test_what_the_disk_has_no_room_for_is_named_and_leaves_nothing_half(command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

@@ -86,6 +86,7 @@ def all_tables() -> list[Table]:
     return [*tables, HOSTILE_TABLE, PAPER]
 
 
+@pytest.mark.slow
 def test_every_table_is_sound_latex():
     for table in all_tables():
         text = latex(table, {"oracle"})
@@ -121,6 +122,7 @@ TWO_COLUMNS = r"""\documentclass[twocolumn]{article}
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex is not installed")
 def test_figures_and_tables_fit_a_page_of_two_columns(tmp_path, monkeypatch):
     monkeypatch.setattr("evals.report.build.Format", Literal["pdf"])  # which is what LaTeX reads

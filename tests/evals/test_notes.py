@@ -41,6 +41,7 @@ def filled(folder, *notes):
     return file
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(NOTES, st.booleans()), max_size=8),

@@ -219,6 +219,7 @@ def test_kidgym_says_beside_published_figures_how_it_was_told():
     assert MultiStarSuite(modality="text").conditions.prompts == "own, modality text"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("detail", ["grid", "prose", "json"])
 def test_who_reads_twins_only_wins_every_game_that_perfect_play_wins(detail):
     suite = kidgym(levels=[1, 2, 3], episodes=2, modality="text", detail=detail)

@@ -67,6 +67,7 @@ def content(text: str) -> tuple[dict, list[dict]]:
     return data_block(text, "report"), data_block(text, "episodes-0")["episodes"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["toy", "kumo", "kidgym", "multistar"])
 def test_a_page_is_one_file_that_asks_for_nothing_and_runs_only_its_own_script(name):
     text = plain_page(name)
@@ -107,6 +108,7 @@ def test_episodes_come_with_their_pictures_and_with_the_columns_of_their_suite()
     assert 'id="tiles-0"' in text and "OpenMoji" in text and "Jason Miller" in text
 
 
+@pytest.mark.slow
 def test_what_a_model_wrote_is_data():
     run = small_run("kidgym", ("hostile",), failed=0)
     text = page(reported("kidgym", run, label="<img src=x>"))
@@ -117,6 +119,7 @@ def test_what_a_model_wrote_is_data():
     assert replies and set(replies) == {HOSTILE}
 
 
+@pytest.mark.slow
 def test_a_page_stays_small_by_leaving_episodes_out(monkeypatch):
     report = reported("toy", small_run("toy"))
     whole = page(report)
@@ -211,6 +214,7 @@ def test_tables_of_one_name_and_form_are_joined():
     assert len(joined_tables({"a": speed, "b": speed})) == 2
 
 
+@pytest.mark.slow
 def test_a_joint_page_has_all_players_in_one_table():
     one, two = small_run("kumo", (FIRST,)), small_run("kumo", (SECOND,), failed=0)
     text = page(reported("kumo", one, "left", ["Partial run"]), reported("kumo", two, "right"))

@@ -59,6 +59,7 @@ class Boxes(Suite):
         return Outcome(success=played.reply.text == BOXES[colors.index("red")], steps=1)
 
 
+@pytest.mark.slow
 def test_what_a_cell_needs_is_found_on_games_that_were_not_learned_from():
     found = list(search(Boxes(first_seed=1000), Boxes()))
     success = {(each.level, each.players): each.success.mean for each in found}

@@ -95,6 +95,7 @@ def pages():
     )
 
 
+@pytest.mark.slow
 def test_pages_ask_for_nothing_and_run_one_script_of_ours(pages):
     for name, text in pages.items():
         found = Tags(text)

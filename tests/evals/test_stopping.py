@@ -124,6 +124,7 @@ def test_exchanging_the_sides_exchanges_the_decision(values, delta):
     assert other.games == one.games
 
 
+@pytest.mark.slow
 def test_a_measure_is_precise_at_the_first_look_whose_interval_is_narrow():
     generator = random.Random(3)
     values = [float(generator.random() < 0.8) for _ in range(2000)]

@@ -359,6 +359,7 @@ def test_a_label_that_there_is_not_fails_the_game():
     env.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["NumberHunt", pytest.param("KidGym", marks=pytest.mark.slow)])
 def test_spawned_vector_environments_show_each_its_own_game(name, outsiders):
     settings = DIRECT.get(name, {"highest": 50})

@@ -129,6 +129,7 @@ def test_the_page_s_types_are_those_of_the_schema():
     assert made == schema.typescript(), "python -m evals.viewer.schema > evals/viewer/frontend/src/schema.ts"
 
 
+@pytest.mark.slow
 def test_answers_and_files_are_what_the_schema_says(ask, folder, tmp_path):
     answers = {
         **{"state": schema.State, "values": schema.Values, "episodes": schema.Page},
@@ -498,6 +499,7 @@ def states(ask):
     return ask("state").json()["runs"][0]
 
 
+@pytest.mark.slow
 def test_new_parts_merged_parts_and_new_attempts_show_up(tmp_path, monkeypatch):
     plan, rows = calm_rows()
     half = len(rows) // 2

@@ -86,6 +86,7 @@ def test_listed_shortcuts_win_little_more_than_chance(name, task):
         assert won <= games * (chance + 0.05) + 3 * (games * max(chance, 0.05)) ** 0.5
 
 
+@pytest.mark.slow
 def test_what_is_left_is_one_guess():
     """A kind or a side tells two pieces of four; a forgotten place is one of the chests."""
     for name, task, share in (("right_kind", "FI", 1 / 2), ("skips_the_beginning", "MMA", 1 / 5)):

@@ -70,6 +70,7 @@ def full_plan():
     return KidGymSuite().plan()
 
 
+@pytest.mark.slow
 def test_the_default_plan_is_the_papers(full_plan):
     assert len(full_plan) == 10_800 == len({episode.id for episode in full_plan})
     cells = Counter((episode.task, episode.level, episode.mode) for episode in full_plan)
@@ -135,6 +136,7 @@ def test_what_is_asked_is_part_of_an_episodes_fingerprint(tmp_path):
     assert tables != anything, "although the first picture is the same"
 
 
+@pytest.mark.slow
 def test_a_skin_counts_by_its_content_not_by_its_place(tmp_path):
     from envs.kidgym.render.skins import export_skin
 
@@ -304,6 +306,7 @@ WON = {
 """Of 20 games at levels 1, 2 and 3; then the steps of all."""
 
 
+@pytest.mark.slow
 def test_shortcuts_win_what_their_rules_can_win():
     found: dict = {name: {} for name in WON}
     for name, task in [(each, task) for each in WON for task in WON[each]]:

@@ -155,6 +155,7 @@ def test_refused_steps_are_counted_and_the_budget_ends_the_game(checkout, tmp_pa
     assert extra["truncated"] and not extra["terminated"] and not extra["invalid"]
 
 
+@pytest.mark.slow
 def test_a_game_that_is_made_for_ever_is_cut_off_and_fails_alone(checkout, tmp_path, capsys):
     start = time.monotonic()
     assert record(checkout, tmp_path / "out", "MA", "SO", levels=("2",), episodes=3) == 1
@@ -169,6 +170,7 @@ def test_a_game_that_is_made_for_ever_is_cut_off_and_fails_alone(checkout, tmp_p
     assert "recorded 5 of 6 games" in printed.out and "MA level 2, game 2" in printed.err
 
 
+@pytest.mark.slow
 def test_a_step_that_hangs_costs_one_game_and_the_others_go_on_where_they_were(checkout, tmp_path):
     record(checkout, tmp_path / "out", "CO", "SE")
 
@@ -188,6 +190,7 @@ def test_a_step_that_hangs_costs_one_game_and_the_others_go_on_where_they_were(c
     assert all(one.outcome.success for one in records[1:]) and "within 1 seconds" in records[0].error
 
 
+@pytest.mark.slow
 def test_a_game_depends_on_its_seed_alone_though_the_code_changes_what_its_games_share(checkout, tmp_path):
     def begin(process, index):
         game = process.game("CL", 1, 100 + index, index)

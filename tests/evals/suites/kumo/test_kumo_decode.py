@@ -302,6 +302,7 @@ def test_an_abbreviation_that_fits_two_names_is_none():
     assert decode("<ANSWER> Electrocardiogram (ECG) </ANSWER>", tests[1:], ()).name == "Electrocardiogram"
 
 
+@pytest.mark.slow
 def test_labels_upon_labels_take_no_memory():
     decode("<ANSWER> MRI </ANSWER>", ACTIONS, TRUTHS)
     tracemalloc.start()

@@ -112,6 +112,7 @@ def test_all_tests_tell_the_right_truth_of_every_book_well_enough(domain, truths
         assert min(mean) >= ENOUGH
 
 
+@pytest.mark.slow
 def test_a_domain_without_solvable_games_is_refused():
     with pytest.raises(GenerationError, match="not solvable or too large"):
         next(stream_likely(domain_of("medical"), 5, 2))
@@ -300,6 +301,7 @@ def test_the_view_tells_chances_and_costs():
     assert view.steps[4].facts["named"] == "right" and view.steps[4].facts["stated chances"]["Gout"] == 0.95
 
 
+@pytest.mark.slow
 def test_the_suite_keeps_the_contract():
     check_suite(KumoLikelySuite(domains="medical", difficulties="3x4", tasks_per_domain=3, repeats=2), oracle=False)
 

@@ -243,6 +243,7 @@ def test_no_title_makes_a_path(title, name):
         file_name("北京 42")
 
 
+@pytest.mark.slow
 def test_other_domains_pass_and_of_two_new_ones_the_first_is_kept():
     fresh = [Proposal.read(proposal(title), "biology") for title in ("Kites", "Bells", "Kite", "Lock Picks")]
     judged = choose(fresh, shipped_profiles())
@@ -668,6 +669,7 @@ def test_a_file_that_is_there_is_never_overwritten(tmp_path):
     assert sorted(path.name for path in (tmp_path / "made").rglob("*") if path.is_file()) == ["a.yaml", "books.jsonl"]
 
 
+@pytest.mark.slow
 def test_a_file_may_hold_any_number_of_proposals(tmp_path):
     names = draw_names(250, "words", random.Random(1))
     proposals = [Proposal.read(proposal(name), "biology") for name in names]

@@ -109,6 +109,7 @@ def test_a_view_of_a_game_with_several_valid_truths_names_them_all():
 # --- structure -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_drawn_domains_are_played_in_prose_like_any_other():
     check_suite(DRAWN, episodes=1)
     domains = [domain_from(source) for source in DRAWN.sources]

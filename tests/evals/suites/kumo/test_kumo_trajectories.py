@@ -184,6 +184,7 @@ def every_play(task, taken=()):
     return [play for test in tests for play in every_play(task, (*taken, test))]
 
 
+@pytest.mark.slow
 def test_all_ties_are_found_once_and_the_first_is_the_search_s_own():
     ties = 0
     for task in generate_tasks(domain_from(TIED), count=20):
@@ -400,6 +401,7 @@ def test_help_imports_no_suite():
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_the_commands_say_sizes_seed_and_split(tmp_path, capsys):
     path = tmp_path / "t.parquet"
     assert run("trajectories", path, PART, "medical", "--count", 4, "--seed", 2, "--reserve", 9) == 0
@@ -419,6 +421,7 @@ def test_the_commands_say_sizes_seed_and_split(tmp_path, capsys):
     assert "not overwritten" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_means_are_over_trajectories(tmp_path, capsys):
     path = tmp_path / "t.jsonl"
     assert run("trajectories", path, TIED, "--count", 20, "--plays", "all") == 0

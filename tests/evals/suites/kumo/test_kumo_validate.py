@@ -34,6 +34,7 @@ def a_file(tmp_path, name, **changes):
     return str(path)
 
 
+@pytest.mark.slow
 def test_each_domain_is_measured_and_the_last_rows_hold_the_means(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     out = tmp_path / "quality.csv"

@@ -459,6 +459,7 @@ def test_a_folder_that_changes_after_the_plan_fails_and_a_damaged_line_is_refuse
         suite_of(tmp_path / "out").plan()
 
 
+@pytest.mark.slow
 def test_imported_questions_keep_the_contract_and_stand_beside_the_paper(checkout, tmp_path):
     imported(checkout, tmp_path / "out")
     check_suite(suite_of(tmp_path / "out", subtask="direct"), episodes=3)

@@ -90,6 +90,7 @@ def test_the_chain_asks_for_rules_as_the_direct_set_does(problems):
 # --- chance ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_no_place_among_the_options_is_favored(problems):
     keys = defaultdict(Counter)
     for problem in itertools.chain.from_iterable(problems.values()):

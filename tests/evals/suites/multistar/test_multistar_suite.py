@@ -33,6 +33,7 @@ def questions(suite, episode):
 # --- the plan --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_chain_asks_3920_questions_over_70_puzzles_36_or_71_each():
     suite = MultiStarSuite(priors=["none"])
     plan = suite.plan()
@@ -365,6 +366,7 @@ def test_links_are_asked_and_recorded_and_left_out_of_accuracy():
         assert all(node["counts"] == by_node[name].counts for name, node in nodes_of(record, suite).items())
 
 
+@pytest.mark.slow
 def test_base_rates_beat_chance_where_options_are_drawn_uniformly_and_not_where_they_are_balanced():
     excess = {}
     for options in ("uniform", "balanced"):
