@@ -52,6 +52,7 @@ def planned(command, tmp_path):
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cost", costs(), ids=lambda cost: cost["command"][:60])
 def test_a_command_costs_what_the_page_says(cost, tmp_path):
     episodes, calls, tokens, least, most = planned(cost["command"], tmp_path)

@@ -55,6 +55,7 @@ def test_a_commitment_is_kept_or_broken(tmp_path):
         open_challenge(other, published)
 
 
+@pytest.mark.slow
 def test_a_run_is_checked_for_sealed_games(tmp_path):
     file = tmp_path / "secret"
     new_challenge(file)

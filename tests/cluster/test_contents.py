@@ -45,6 +45,7 @@ def test_a_template_counts_by_its_text_wherever_it_lies(tmp_path):
     assert ids(named[0]) != ids(named[1])
 
 
+@pytest.mark.slow
 def test_a_run_keeps_its_template_when_the_file_is_gone(tmp_path):
     path = tmp_path / "own.jinja"
     path.write_text(TEMPLATE)

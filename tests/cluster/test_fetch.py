@@ -76,6 +76,7 @@ def ended(capsys) -> tuple[int, str]:
     return end.value.code, capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
 def test_a_file_with_another_hash_is_refused_and_removed(name, tmp_path, stub, capsys):
     stub.content[name] = bytes(len(FILES[name]))

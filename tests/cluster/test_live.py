@@ -75,6 +75,7 @@ LINES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(LINES), st.integers(100, 3_000), st.data())
 @settings(max_examples=60, deadline=None)
 def test_whoever_reads_along_knows_what_one_knows_who_comes_later(lines, most, data):
@@ -330,6 +331,7 @@ def test_nothing_is_written_where_nobody_wants_it_and_old_logs_go(tmp_path):
     directory.release()
 
 
+@pytest.mark.slow
 async def test_a_log_that_cannot_be_written_ends_alone(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(writer, "WRITE_SECONDS", 0.01)
     directory = RunDirectory(tmp_path / "run")

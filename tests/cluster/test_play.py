@@ -129,6 +129,7 @@ def test_participants_play_the_same_games_as_players_of_their_own():
     assert {episode.player for episode in ann.plan} == {"human_ann"}
 
 
+@pytest.mark.slow
 def test_by_default_each_game_is_played_once():
     for suite, planned in (("kidgym", 36), ("kumo", 10)):
         assert len(load_settings(play_overrides([f"suite={suite}"], "")).plan) == planned

@@ -55,6 +55,7 @@ def turns(run_dir):
     return sum(len(row["turns"]) for row in rows if row["player"] == "simulated")
 
 
+@pytest.mark.slow
 def test_the_same_engine_agrees_with_itself(run_dir, capsys):
     asked, failed = retest(Run(run_dir), 1.0)
     assert failed == 0 and len(asked) == turns(run_dir)

@@ -44,6 +44,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["unresponsive", "killed"])
 def test_when_an_engine_is_unresponsive_or_its_host_is_killed_all_child_processes_end(how):
     command = [sys.executable, "-c", STANDING_STILL, how]

@@ -50,6 +50,7 @@ async def test_several_runs_are_joined_and_each_keeps_its_own_results(play, caps
     assert titles == ["Configuration of simulated, one", "Configuration of simulated, two"]
 
 
+@pytest.mark.slow
 async def test_runs_of_one_name_are_told_apart_by_their_paths(play, tmp_path, capsys):
     runs = [await play(name, "baselines=[random]") for name in ("a/run", "b/run")]
     code, out, _ = run_here(capsys, "report", *map(str, runs))

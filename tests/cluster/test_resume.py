@@ -83,6 +83,7 @@ def test_failed_episodes_are_left_unless_asked_for(world, start, tmp_path):
     assert read_versions(tmp_path / "run")[0]["complete"] is True
 
 
+@pytest.mark.slow
 def test_failed_episodes_are_played_again_as_new_attempts_and_the_latest_counts(world, start, tmp_path):
     world.failing = 3
     start()

@@ -34,6 +34,7 @@ def start(run_dir, *overrides, suite=SMALL):
     return run(settings_at(run_dir, *suite, "model=simulated", *overrides))[0]
 
 
+@pytest.mark.slow
 def test_each_session_that_plays_is_noted_with_its_settings_and_the_first_config_stays(world, tmp_path):
     run_dir = tmp_path / "run"
     world.most = 5

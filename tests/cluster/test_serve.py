@@ -522,6 +522,7 @@ async def test_the_example_agent_plays_all_games() -> None:
     assert "said it 0 times" in served.records[0].turns[0].reply.reasoning
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_an_mcp_client_plays_over_http(mode: str) -> None:
     served = Served(SUITES["toy"])

@@ -102,6 +102,7 @@ def test_pictures_count_as_tokens():
     assert prompt_length((message("user", "x" * 8),)) == 2
 
 
+@pytest.mark.slow
 async def test_a_fault_file_makes_one_engine_exit_hang_or_slow_down(tmp_path):
     fault = tmp_path / "fault"
     engines = [await started(step_seconds=0.001, median_tokens=20, tail=0.0, fault_file=str(fault)) for _ in range(2)]

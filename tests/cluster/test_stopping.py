@@ -111,6 +111,7 @@ def test_a_decided_run_plays_no_more_games_and_is_complete(few_at_once, tmp_path
     assert summary(run_dir) == found
 
 
+@pytest.mark.slow
 def test_tables_of_a_stopped_run_are_anytime_valid(decided):
     (table,) = (each for each in summary(decided)["tables"] if each["name"] == "kumo_success")
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
@@ -209,6 +210,7 @@ def test_a_run_is_compared_with_what_the_other_had_reached_at_its_beginning(few_
     assert max(read_rule(run_dir).other.values()) > 1, "another measure is looked up anew"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [None, math.nan, math.inf])
 def test_what_the_other_run_reached_must_be_numbers(few_at_once, tmp_path, value):
     start(tmp_path / "other", "model=random", "baselines=[]", "order=balanced")

@@ -35,6 +35,7 @@ def test_replies_and_their_ends_are_marked(tokenizer, replies):
     assert marked(tokenizer, chat) == "".join(f"{reply}<|im_end|>" for reply in replies)
 
 
+@pytest.mark.slow
 def test_a_template_that_rewrites_earlier_messages_is_refused(tokenizer):
     other = transformers.AutoTokenizer.from_pretrained(ensure_tiny_model())
     other.chat_template = "{% for m in messages %}{{ m.content if loop.last else '-' }};{% endfor %}"

@@ -125,6 +125,7 @@ def test_an_answer_may_follow_before_the_published_search_names_it():
     assert len(task.survivors(task.shown([first]))) > 1 and second
 
 
+@pytest.mark.slow
 def test_certainty_is_told_for_any_size_and_values_up_to_a_size():
     [small] = generate_tasks(load_domain("medical"), 8, 12, 1)
     assert exact.rollout(small)[-1] == small.valid_truth

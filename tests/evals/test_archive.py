@@ -191,6 +191,7 @@ def test_every_picture_of_every_suite_is_there_with_its_pixels(exported):
     assert seen > 20
 
 
+@pytest.mark.slow
 def test_the_list_holds_every_episode_and_says_where_it_lies(exported):
     folder, written = exported
     head, tail = read_chunk(folder / "data" / "columns.js")

@@ -125,6 +125,7 @@ def test_episodes_that_were_not_played_stay_planned(tmp_path, capsys):
     assert "imported; the files lack 3 planned episodes" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "ending"), [("every_eval_ever", "*.json"), ("inspect", "*.eval")])
 def test_settings_that_change_answers_come_back(name, ending, tmp_path):
     run = write_run(tmp_path / "run", *calm_rows())

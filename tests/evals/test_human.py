@@ -360,6 +360,7 @@ Terminal(Path())._read()
 """
 
 
+@pytest.mark.slow
 def test_a_signal_just_before_the_read_is_noticed_before_anything_is_typed():
     outside, inside = pty.openpty()
     command = [sys.executable, "-c", BETWEEN_PROMPT_AND_READ]

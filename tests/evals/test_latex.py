@@ -102,6 +102,7 @@ def test_every_table_is_sound_latex():
         assert all(len(re.findall(r"(?<!\\)&", line.replace(r"{\&}", ""))) == columns - 1 for line in rows), text
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex is not installed")
 def test_the_document_compiles(tmp_path):
     tables = all_tables()

@@ -39,6 +39,7 @@ class Saying:
         return Reply(self.text)
 
 
+@pytest.mark.slow
 def test_a_data_set_is_a_suite_that_keeps_the_contract():
     check_suite(Sums())
     assert [(episode.index, episode.level) for episode in Sums(highest=2).plan()] == [

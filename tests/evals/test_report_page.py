@@ -94,6 +94,7 @@ def test_a_page_is_one_file_that_asks_for_nothing_and_runs_only_its_own_script(n
         assert words in said, words
 
 
+@pytest.mark.slow
 def test_episodes_come_with_their_pictures_and_with_the_columns_of_their_suite():
     text = plain_page("kidgym")
     report, shown = content(text)

@@ -69,6 +69,7 @@ def test_what_a_cell_needs_is_found_on_games_that_were_not_learned_from():
     assert [(row[1], row[-1]) for row in table.rows] == [("plain", "none of these"), ("shuffled", "color")]
 
 
+@pytest.mark.slow
 def test_what_was_found_is_kept_and_the_best_without_a_needed_sense_stands_beside_scores(tmp_path):
     path = tmp_path / "found.yaml"
     found = list(search(Boxes(first_seed=1000), Boxes()))
@@ -87,6 +88,7 @@ def test_what_was_found_is_kept_and_the_best_without_a_needed_sense_stands_besid
     assert record.best("boxes", "shuffled", []) is None and record.best("boxes", "other", ["color"]) is None
 
 
+@pytest.mark.slow
 def test_each_cell_keeps_the_search_that_found_it_last(tmp_path):
     path = tmp_path / "found.yaml"
     first = Search("first", "2026-01-30", "training:0")

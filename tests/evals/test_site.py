@@ -112,6 +112,7 @@ def test_pages_ask_for_nothing_and_run_one_script_of_ours(pages):
         assert len(ids) == len({*ids})
 
 
+@pytest.mark.slow
 def test_every_link_leads_to_a_page_of_the_site(pages):
     anchors = {name: {a["id"] for _, a in Tags(text).tags if "id" in a} for name, text in pages.items()}
     seen = set()

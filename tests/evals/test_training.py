@@ -252,6 +252,7 @@ def test_games_from_files_have_no_others(tmp_path):
         asyncio.run(begun(games, 1))
 
 
+@pytest.mark.slow
 def test_a_run_on_games_that_were_trained_on_says_so(tmp_path, capsys):
     """In other modes, too: by their seeds."""
     small = {"tasks": ["SE"], "levels": [1], "episodes": 4}

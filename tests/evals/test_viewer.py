@@ -156,6 +156,7 @@ def test_answers_and_files_are_what_the_schema_says(ask, folder, tmp_path):
 # --- who is let in ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_only_who_has_the_token_is_let_in(folder):
     app = make_app(open_viewer(folder / "calm"), TOKEN)
     for path in (

@@ -28,6 +28,7 @@ def ask(tmp_path_factory):
     return asking(folder)
 
 
+@pytest.mark.slow
 def test_a_folder_of_runs_is_shown_as_a_study_in_the_order_of_their_numbers(ask):
     answer = ask("study").json()
     conforms(answer, schema.Study)

@@ -122,6 +122,7 @@ async def test_one_refusal_holds_back_all_requests_for_as_long_as_it_asks(stub, 
     assert len(stub.bodies) == 1
 
 
+@pytest.mark.slow
 async def test_requests_that_wait_for_their_turn_are_held_back_too_and_give_their_turn_back(stub):
     made = engine(stub, requests_per_minute=60, tokens_per_minute=6_000_000)
     made._endpoint._requests._left = 0.0  # a turn comes in a second

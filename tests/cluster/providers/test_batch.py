@@ -153,6 +153,7 @@ async def play(provider, tmp_path, name="responses", games=3):
     await asyncio.wait_for(batch_driver.main(name, provider.url, tmp_path, games), 60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HALF)
 async def test_what_a_job_did_not_come_to_is_asked_again_and_the_rest_is_taken(provider, tmp_path, name):
     provider.expire, provider.fail = {1, 4}, {2}
@@ -161,6 +162,7 @@ async def test_what_a_job_did_not_come_to_is_asked_again_and_the_rest_is_taken(p
     assert read_spending(tmp_path).total == pytest.approx(10 * HALF[name]), "expired and failed turns cost nothing"
 
 
+@pytest.mark.slow
 async def test_all_games_wait_in_one_job(provider, tmp_path):
     await play(provider, tmp_path, games=4)
     assert [len(job["answers"]) for job in provider.jobs.values()] == [4, 4, 2, 2]

@@ -70,6 +70,7 @@ def test_the_worked_example_is_a_balanced_game(task):
     assert re.search(SAID[task], example) and example.splitlines()[0] in texts(player.turns[0].chat)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "task"), [(name, task) for name, tasks in APPLIES.items() for task in tasks])
 def test_listed_shortcuts_win_little_more_than_chance(name, task):
     if task not in BALANCED_CHANCE or (name, task) in LEFT:

@@ -79,6 +79,7 @@ def test_the_default_plan_is_the_papers(full_plan):
     }
 
 
+@pytest.mark.slow
 def test_all_modes_and_players_meet_the_identical_games(full_plan):
     seeds = {}
     for episode in full_plan:

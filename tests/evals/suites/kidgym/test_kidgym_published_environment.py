@@ -122,6 +122,7 @@ class Presser:
         return Reply(line[0])
 
 
+@pytest.mark.slow
 def test_games_are_recorded_planned_and_played_with_their_own_pictures_and_actions(checkout, tmp_path, monkeypatch):
     monkeypatch.setenv("SECRET_OF_THE_TEST", "sk-1")
     assert record(checkout, tmp_path / "out", "CL", "SE") == 0
@@ -222,6 +223,7 @@ def test_a_game_that_begins_otherwise_than_recorded_fails(checkout, tmp_path):
     assert [one.done for one in play(suite_of(checkout, tmp_path / "out", "CL"), Presser())] == [True, False, True]
 
 
+@pytest.mark.slow
 def test_both_environments_in_one_run_are_compared(checkout, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     record(checkout, tmp_path / "out", "CL", "SE")

@@ -195,6 +195,7 @@ def test_all_ties_are_found_once_and_the_first_is_the_search_s_own():
     assert ties > 2
 
 
+@pytest.mark.slow
 def test_no_more_plays_than_asked_for():
     counts = {}
     for most in (1, 2, 1000):

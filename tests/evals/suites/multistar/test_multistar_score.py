@@ -117,6 +117,7 @@ def test_conventions_change_the_weights_and_need_no_new_run(follower):
     assert suite.plan() == other.plan()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", ["none", "model"])
 def test_guessing_scores_one_everywhere_and_gets_the_share_that_guessing_gets(prior):
     suite = MultiStarSuite(priors=[prior], puzzles=1, options="uniform")
