@@ -283,6 +283,7 @@ def test_a_tracker_gets_one_run_with_a_point_for_each_step(world, capsys, monkey
     assert [table.name for table in recorder.finished[-1].tables] == ["checkpoints_1"]
 
 
+@pytest.mark.slow
 def test_one_replica_of_this_machine_is_hosted_and_all_else_is_played_by_the_cluster(world):
     write_checkpoint(world / "training" / "step-1", 1)
     for number, (hosted, restart, more) in enumerate(

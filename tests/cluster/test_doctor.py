@@ -466,6 +466,7 @@ def test_the_command_prints_lines_of_80_columns_and_fails_when_a_check_does(tmp_
     assert end.value.code == (0 if found["ok"] else 1) and {"settings", "memory", "hub", "engine", "ray"} <= names
 
 
+@pytest.mark.slow
 def test_wrong_settings_are_a_finding_and_the_rest_is_still_tried(capsys):
     with pytest.raises(SystemExit) as end:
         main(["doctor", "--quick", "suite=kumoo"])

@@ -30,6 +30,7 @@ def check(table: Table, brief: bool) -> None:
             assert re.search(rf"(?<![\d.]){re.escape(cell)}(?![\d.])", text), f"{cell} is not whole in\n{text}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SUITES)
 def test_every_table_of_a_suite_fits(name):
     run = small_run(name)

@@ -148,6 +148,7 @@ def test_a_report_into_a_folder_is_refused_in_one_line(run_dir, capsys, name):
     assert code == 2 and "is a folder" in err and "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_a_lock_that_is_a_link_does_not_empty_what_it_leads_to(run_dir, tmp_path, capsys):
     (tmp_path / "kept").write_text("kept")
     (run_dir / ".lock").unlink()

@@ -131,6 +131,7 @@ async def test_a_part_that_has_not_played_anything_yet_is_not_missing(play, tmp_
     assert "shard=3/3" in warning and "shard=1/3" not in warning
 
 
+@pytest.mark.slow
 async def test_the_target_may_be_named_as_a_source_too(play, tmp_path):
     one, two, target = await play("1", "shard=1/2"), await play("2", "shard=2/2"), tmp_path / "whole"
     merge(target, [one])
@@ -150,6 +151,7 @@ async def test_what_a_killed_merge_left_behind_is_removed(play, tmp_path, monkey
     assert counts(target) == (24, 24, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("begun", [False, True])
 async def test_two_merges_at_once_into_one_target_lose_and_double_nothing(play, tmp_path, monkeypatch, begun):
     one, two, target = await play("1", "shard=1/2"), await play("2", "shard=2/2"), tmp_path / "whole"
@@ -168,6 +170,7 @@ async def test_two_merges_at_once_into_one_target_lose_and_double_nothing(play, 
     assert [session["id"] for session in read_versions(target)] == (["1", "2"] if begun else ["2", "1"])
 
 
+@pytest.mark.slow
 async def test_parts_may_differ_in_what_decides_the_speed(play, tmp_path):
     one = await play("1", "shard=1/2")
     two = await play("2", "shard=2/2", "model.engine.max_num_seqs=32", "model.replica.cpus=2", "cluster.replicas=3")
@@ -185,6 +188,7 @@ async def test_parts_that_differ_in_what_decides_the_answers_are_refused(play, t
     assert not (tmp_path / "whole").exists()
 
 
+@pytest.mark.slow
 async def test_parts_from_two_endpoints_are_joined_with_a_warning(play, tmp_path):
     api = ["model=openai", "model.engine.model=m"]
     one = await play("1", *api, "shard=1/2")

@@ -263,6 +263,7 @@ def test_files_that_say_too_little_are_named(tmp_path, files, named):
         load_settings([*KUMO, "model=hf", f"model.engine.model={tmp_path}"])
 
 
+@pytest.mark.slow
 def test_another_model_under_the_name_of_a_row_is_refused_with_the_way(tmp_path):
     other = ["model=qwen2_5_vl_7b", "model.engine.model=Qwen/Qwen3-VL-8B-Instruct"]
     with pytest.raises(UserError, match=r"model=hf model\.engine\.model=Qwen/Qwen3-VL-8B-Instruct"):

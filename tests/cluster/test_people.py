@@ -81,6 +81,7 @@ def test_answers_become_a_run_beside_models_and_more_can_come(study, tmp_path, c
     assert code == 0 and people[0]["person"] in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "ended", "begun"), [("play", (0, -1), (0,)), ("review", (0,), ())])
 def test_new_participants_get_the_games_that_nobody_has_ended(tmp_path, capsys, kind, ended, begun):
     study = tmp_path / "study"

@@ -120,6 +120,7 @@ def test_every_suite_can_be_played(suite, type_in, tmp_path, capsys):
         assert all(chat_of(row["turns"], number) for number in range(len(row["turns"])))
 
 
+@pytest.mark.slow
 def test_participants_play_the_same_games_as_players_of_their_own():
     anonymous, ann, bob = (load_settings(play_overrides(KIDGYM, name)) for name in ("", "ann", "bob"))
     assert [settings.model.name for settings in (anonymous, ann, bob)] == ["human", "human_ann", "human_bob"]

@@ -45,6 +45,7 @@ def test_settings_that_change_the_episodes_are_told(tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_a_stored_address_that_keys_are_sent_to_is_given_again(tmp_path, monkeypatch):
     source, _ = begun(tmp_path, "model=openai", "model.engine.model=m", "model.engine.base_url=http://127.0.0.1:9/v1")
     with pytest.raises(UserError, match="base_url"):
@@ -68,6 +69,7 @@ def test_what_cannot_be_repeated_is_said(tmp_path, overrides, said):
         repeated_settings(Run(tmp_path / "none"), [])
 
 
+@pytest.mark.slow
 def test_a_run_is_repeated_from_the_command_line(tmp_path, capsys):
     assert finished(["run", *KUMO, "model=random", f"run_dir={tmp_path / 'run'}"]) == 0
     assert finished(["run", "--from", str(tmp_path / "run")]) == 0

@@ -97,6 +97,7 @@ async def test_it_writes_nothing_while_a_driver_works(run_dir, capsys):
     assert not (run_dir / "summary.json").exists()
 
 
+@pytest.mark.slow
 async def test_it_never_overwrites_results_of_a_later_ledger(run_dir, capsys, monkeypatch):
     [part] = (run_dir / "episodes").iterdir()
     aside = run_dir / part.name

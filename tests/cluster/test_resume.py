@@ -74,6 +74,7 @@ def attempts(tmp_path):
     return Counter((row["attempt"], row["status"]) for row in every)
 
 
+@pytest.mark.slow
 def test_failed_episodes_are_left_unless_asked_for(world, start, tmp_path):
     world.failing = 3
     code, tables = start()
@@ -137,6 +138,7 @@ def test_a_retry_that_died_after_its_last_episode_is_complete_when_repeated(worl
     assert len(world.played) == 3 and attempts(tmp_path)[3, "failed"] == 1
 
 
+@pytest.mark.slow
 def test_every_row_names_the_session_that_played_it(world, start, tmp_path):
     world.most = 5
     start()
@@ -178,6 +180,7 @@ def test_a_session_that_played_nothing_is_no_reason_to_warn(world, start, monkey
     assert "git_commit" not in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_parts_are_merged_at_the_end_and_only_then(world, start, tmp_path):
     world.most = 5
     start()
@@ -186,6 +189,7 @@ def test_parts_are_merged_at_the_end_and_only_then(world, start, tmp_path):
     assert len(list((tmp_path / "run" / "episodes").iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_what_a_killed_merge_left_behind_is_removed(world, start, tmp_path, monkeypatch):
     from cluster.storage.run_directory import RunDirectory
 

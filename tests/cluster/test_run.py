@@ -47,6 +47,7 @@ def test_each_session_that_plays_is_noted_with_its_settings_and_the_first_config
     assert all({"began", "python", "git_commit", "numpy"} <= session.keys() for session in sessions)
 
 
+@pytest.mark.slow
 def test_a_complete_run_started_again_keeps_its_record(world, tmp_path, monkeypatch):
     run_dir = tmp_path / "run"
     start(run_dir)
@@ -56,6 +57,7 @@ def test_a_complete_run_started_again_keeps_its_record(world, tmp_path, monkeypa
     assert {name: (run_dir / name).read_bytes() for name in record} == record
 
 
+@pytest.mark.slow
 def test_scoring_settings_follow_the_last_command(world, tmp_path):
     run_dir = tmp_path / "run"
     start(run_dir, suite=CHAIN)
@@ -204,6 +206,7 @@ def test_a_plan_that_was_removed_meanwhile_is_written_again(world, tmp_path, mon
     assert len(Run(tmp_path / "run").plan) == len(Run(tmp_path / "run").episodes())
 
 
+@pytest.mark.slow
 def test_a_part_that_was_removed_meanwhile_is_missing_and_the_exit_code_says_so(world, tmp_path, monkeypatch, capsys):
     usual = module.play_on_cluster  # the fixture's
 

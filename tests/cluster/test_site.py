@@ -44,6 +44,7 @@ async def test_a_folder_that_holds_something_else_is_left_alone(play, tmp_path, 
     assert other.exists() and (out / "notes.txt").exists(), "only pages of the folder itself are replaced"
 
 
+@pytest.mark.slow
 async def test_two_folders_of_one_name_are_told_apart_and_a_run_named_twice_counts_once(play, tmp_path, capsys):
     runs = [await play("a/run", most=4), await play("b/run", most=6)]
     code, _, _ = run_here(capsys, "site", *map(str, [*runs, runs[0]]), "--out", str(tmp_path / "site"))

@@ -144,6 +144,7 @@ def test_a_comparison_of_a_stopped_run_has_evidence_that_holds_at_every_look(dec
     assert row["difference"].low == pytest.approx(decision["estimate"]["low"])
 
 
+@pytest.mark.slow
 def test_a_plan_says_what_it_buys(tmp_path):
     settings = load_settings([*GAMES, "suite.repeats=5"])
     table = precision_table(settings, None, precision=0.1, detect=0.2)

@@ -171,6 +171,7 @@ def test_links_in_a_circle_are_refused(run_dir, tmp_path, capsys):
     assert code == 2 and "x.parquet" in err
 
 
+@pytest.mark.slow
 def test_a_link_to_a_run_is_followed(run_dir, tmp_path, capsys):
     (tmp_path / "link").symlink_to(run_dir)
     assert said(capsys, "report", tmp_path / "link")[0] == 0

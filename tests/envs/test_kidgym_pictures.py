@@ -95,6 +95,7 @@ def test_scenes_are_pale_and_tell_themselves_apart(background):
     assert all(difference(pixels[background], other) > 0.1 for name, other in pixels.items() if name != background)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pixels", [24, 46, 64, 96])
 def test_every_sprite_draws_something_that_shows_at_every_size(pixels):
     for name in DRAWN:

@@ -20,7 +20,13 @@ def medical(index=0, size="easy"):
     return generate_tasks(domain, *DIFFICULTIES[size], count=index + 1)[index], domain
 
 
-@pytest.mark.parametrize("name", available_domains())
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(each, marks=() if rank % 10 == 0 else pytest.mark.slow)
+        for rank, each in enumerate(available_domains())
+    ],
+)
 def test_every_book_reads_back_as_its_tasks_table(name):
     domain = load_domain(name)
     tasks = [generate_tasks(domain, *size, count=1)[0] for size in DIFFICULTIES.values()]
@@ -196,6 +202,7 @@ def test_the_reader_notices_sentences_that_are_lost_doubled_or_unclear(sentence,
     assert again != book and changed(again, task, domain)
 
 
+@pytest.mark.slow
 def test_the_pages_of_books_are_what_their_command_writes():
     for path, made in ((kumo_books.PAGE, kumo_books.page()), (kumo_books.SAMPLES, kumo_books.samples())):
         assert path.read_text(encoding="utf-8") == made, "run python -m benchmarks.kumo_books --page"

@@ -5,7 +5,13 @@ import pytest
 from envs.kumo import DIFFICULTIES, available_domains, generate_tasks, load_domain
 
 
-@pytest.mark.parametrize("name", available_domains())
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(each, marks=() if rank % 10 == 0 else pytest.mark.slow)
+        for rank, each in enumerate(available_domains())
+    ],
+)
 def test_a_domain_is_large_enough_and_makes_tasks_of_both_difficulties(name):
     domain = load_domain(name)
     assert len(domain.truths) >= 50 and len(domain.actions) >= 30 and domain.category

@@ -116,6 +116,7 @@ def test_the_share_of_false_outcomes_counts_those_alone_of_which_the_table_knows
     assert share_false(dataclasses.replace(domain, true_of={}), games) is None
 
 
+@pytest.mark.slow
 def test_tests_that_contradict_nothing_are_a_third_at_most():
     domain = load_domain("historical_battles")
     for game in generate_world_tasks(domain, "contradict", count=10):

@@ -36,6 +36,7 @@ def test_the_pixels_of_all_shapes_are_those_of_the_released_files():
     assert found.hexdigest() == "97f07a154d56c33749a750e7b3dfa5d4"
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(problem=problems)
 def test_exchanged_copied_and_shifted_pictures_are_refused(problem):

@@ -636,6 +636,7 @@ def test_an_inspect_log_holds_each_episode_with_its_chat_and_pictures(name, tmp_
         assert not rows
 
 
+@pytest.mark.slow
 def test_messages_tell_every_chat_once():
     """Each turn's whole chat can be made again from the messages that precede its reply."""
     for name in SUITES:

@@ -76,6 +76,7 @@ ENTRIES = [
 ]
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000), st.booleans())
 @settings(deadline=None)
 def test_a_journal_that_is_cut_anywhere_holds_its_whole_lines_and_goes_on(tmp_path_factory, cut, again):

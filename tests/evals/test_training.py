@@ -129,6 +129,7 @@ DISTANCES = st.lists(st.floats(0, 40) | st.just(math.inf), max_size=6)
 CREDIT = st.floats(0, 1)
 
 
+@pytest.mark.slow
 @given(st.integers(1, 30), st.floats(0, 40), DISTANCES, DISTANCES, CREDIT, CREDIT)
 def test_shaping_telescopes_and_ranks_policies_as_success_does(budget, first, one, other, credit, others_credit):
     games = Stepping(budget, [first, *one], credit), Stepping(budget, [first, *other], others_credit)

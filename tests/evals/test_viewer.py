@@ -762,6 +762,7 @@ def test_a_run_that_nobody_plays_is_looked_at_rarely(live):
     assert client_of(viewer)("state").json()["again"] == 10
 
 
+@pytest.mark.slow
 def test_what_the_browser_has_is_not_sent_again_until_it_changes(live):
     viewer, _, plan, finish = live
     client = TestClient(make_app(viewer, TOKEN), headers={"cookie": f"raycade={TOKEN}"})

@@ -79,6 +79,7 @@ async def play_with_engine(settings, directory, replica):
         await own.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*PROVIDERS, *WITHOUT_SERVER])
 def test_every_engine_plays_the_same_games_again(tmp_path, name, stub):
     address = [f"model.engine.base_url={stub.url}{'/v1' * (name == 'compatible')}"] if name in PROVIDERS else []

@@ -205,6 +205,7 @@ def test_a_game_depends_on_its_seed_alone_though_the_code_changes_what_its_games
     assert forwards == backwards[::-1] and len(set(forwards)) > 1
 
 
+@pytest.mark.slow
 def test_another_version_of_the_checkout_is_refused(checkout, tmp_path):
     record(checkout, tmp_path / "out", "CL")
     suite = suite_of(checkout, tmp_path / "out", "CL")
@@ -250,6 +251,7 @@ def scored(suite, player):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "named"),
     [

@@ -314,6 +314,7 @@ def test_labels_upon_labels_take_no_memory():
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_hostile_replies_are_read_in_no_time():
     for reply in ("<ANSWER>" * 20_000, "<ANSWER>" + '"1. ' * 5_000, "* " * 50_000, "${" * 50_000, "</ANSWER>" * 20_000):
         assert decode(reply, ACTIONS, TRUTHS).name is None

@@ -128,6 +128,7 @@ def test_definitions_of_a_drawn_domain_differ_in_nothing_but_the_name():
         assert len({domain.definitions[name].replace(name, "") for name in names}) == 1
 
 
+@pytest.mark.slow
 def test_permuted_domains_are_those_of_the_suite_whatever_else_is_changed():
     suite = dataclasses.replace(EASY, domains=["medical", "music"], structure={"names": "permuted"}, seed=2)
     assert suite.domains == ("medical", "music")

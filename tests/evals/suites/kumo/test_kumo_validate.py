@@ -61,6 +61,7 @@ def test_each_domain_is_measured_and_the_last_rows_hold_the_means(tmp_path, caps
         assert float(mean[name]) == pytest.approx(statistics.mean(float(row[name]) for row in rows), abs=0.051)
 
 
+@pytest.mark.slow
 def test_without_a_name_all_that_come_with_raycade_are_validated(capsys):
     assert run("--easy", "0") == 0
     out = capsys.readouterr().out

@@ -196,6 +196,7 @@ def test_whoever_guesses_scores_one_in_every_reading(chain, nats, soft, prior):
     assert mseval(*chain, Convention(nats, soft, prior)).value == pytest.approx(1)
 
 
+@pytest.mark.slow
 @given(chains(), st.booleans())
 def test_parents_weigh_between_none_and_all_information(chain, nats):
     question, swept = chain

@@ -132,6 +132,7 @@ def test_a_balance_caps_what_is_true_too_often(rates, most, count, kept):
         assert share == pytest.approx(count * rates[answer] * kept[answer] / sum(rates[a] * kept[a] for a in kept))
 
 
+@pytest.mark.slow
 def test_every_option_of_every_set_is_the_key_equally_often(monkeypatch):
     rates = {"a": 0.5, "b": 0.2, "c": 0.15, "d": 0.1, "e": 0.05}
     monkeypatch.setattr(options, "answer_rates", lambda: {"world": {"kind": rates}})
@@ -173,6 +174,7 @@ def test_in_sets_that_are_solved_for_every_option_is_true_equally_often():
     assert sum(counts.total() for counts in mass.values()) == pytest.approx(0.45, abs=1e-3), "as many as there can be"
 
 
+@pytest.mark.slow
 def test_the_variant_draws_rules_of_positions_in_sets_and_nothing_else(problems):
     drawn = Counter()
     for problem in itertools.chain.from_iterable(problems.values()):

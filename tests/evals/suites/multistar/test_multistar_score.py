@@ -153,6 +153,7 @@ def test_accuracy_is_clustered_by_puzzle():
 # --- with and without prior information ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_prior_information_adds_is_a_difference_on_the_same_questions():
     suite = MultiStarSuite(configurations=["Center"], puzzles=4, priors=["none", "model"], options="uniform")
     asked = questions(suite)

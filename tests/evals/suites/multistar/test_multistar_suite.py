@@ -43,6 +43,7 @@ def test_the_chain_asks_3920_questions_over_70_puzzles_36_or_71_each():
     assert sum(episode.calls for episode in plan) == 3920
 
 
+@pytest.mark.slow
 def test_the_direct_set_is_as_large_as_the_published_one():
     plan = MultiStarSuite(subtask="direct", puzzles=10, options="uniform").plan()
     finals = sum(episode.level == "final" for episode in plan)
