@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import functools
 
 import pytest
 
@@ -12,6 +13,7 @@ from cluster.engines.simulated import SimulatedEngine
 from cluster.errors import RunFailedError, UserError
 from cluster.runner.model_player import request_for
 from cluster.storage.stored_run import Run
+from evals.conversation import Record
 from evals.players import RandomPlayer
 from evals.suite import play_episode
 from evals.types import PlayerError
@@ -32,9 +34,10 @@ class Direct:
         return await self.engine.complete(request_for(turn, self.decoding))
 
 
-@pytest.fixture
-def run_dir(tmp_path):
-    settings = load_settings([*SMALL, *FAST, "baselines=[random]", f"run_dir={tmp_path / 'run'}"])
+@functools.cache
+def played() -> tuple[Record, ...]:
+    """The episodes of the run that most tests here look at; its folder has no part in them."""
+    settings = load_settings([*SMALL, *FAST, "baselines=[random]"])
 
     async def play():
         engine = settings.model.make_engine()
@@ -43,9 +46,15 @@ def run_dir(tmp_path):
         players = {"simulated": player, "random": RandomPlayer()}
         records = [await play_episode(settings.suite, each, players[each.player]) for each in settings.plan]
         await engine.close()
-        return records
+        return tuple(records)
 
-    leave(settings, asyncio.run(play()))
+    return asyncio.run(play())
+
+
+@pytest.fixture
+def run_dir(tmp_path):
+    settings = load_settings([*SMALL, *FAST, "baselines=[random]", f"run_dir={tmp_path / 'run'}"])
+    leave(settings, played())
     return settings.run_dir
 
 
