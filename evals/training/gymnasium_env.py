@@ -190,11 +190,17 @@ def _pictures(turn: Turn | None) -> list[Picture]:
 
 
 def register_suites() -> None:
-    """Register each suite, of installed packages and plugin folders, as ``raycade/CLASS-v0``; none is imported."""
+    """Register each suite, of installed packages and plugin folders, as ``raycade/CLASS-v0``; none is imported.
+
+    May be called again for a plugin folder that was added later.
+    """
     for name, place in plugins.registered(SUITES).items():
         class_name = place.rpartition(":")[2].removesuffix("Suite")
+        id = f"raycade/{class_name}-v0"
+        if id in gymnasium.registry:
+            continue
         gymnasium.register(
-            id=f"raycade/{class_name}-v0",
+            id=id,
             entry_point="evals.training.gymnasium_env:SuiteEnv",
             kwargs={"suite": name},
         )

@@ -101,8 +101,9 @@ print(json.dumps(found))
 
 
 def ask(tmp_path, **environment):
-    """In a process of its own, since the hub's library reads its environment once."""
-    environment = {**os.environ, "HF_HOME": str(tmp_path / "hf"), "PYTHONPATH": str(ROOT), **environment}
+    """In a process of its own, since the hub's library reads its environment once; online, which vLLM's tests switch off."""
+    own = {"HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "0", "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, **own, **environment}
     done = subprocess.run([sys.executable, "-c", ASK], env=environment, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -33,7 +33,7 @@ from evals.suites.kidgym.suite import KidGymSuite
 from evals.suites.kumo.suite import KumoSuite
 from evals.suites.multistar.suite import MultiStarSuite
 from evals.training.games import TrainingGames, seed_hash, suite_of, trained_games
-from evals.training.gymnasium_env import SuiteEnv
+from evals.training.gymnasium_env import SuiteEnv, register_suites
 from evals.training.nemo_gym_files import new_text, write_server
 from evals.training.play import TrainingError, TrainingPlay, text_of
 from evals.training.reward import NoRewardError, Rewards, potential
@@ -188,6 +188,7 @@ def outsiders(tmp_path, plugins_in):
         '["raycade.suites"]\nnumber_hunt = "number_hunt:NumberHunt"\nsums = "sums:Sums"\n'
     )
     plugins_in(folder)
+    register_suites()  # those of the folder too, where another test of this process has imported the module already
     return folder
 
 
