@@ -14,7 +14,7 @@ from matplotlib.backends.backend_agg import RendererAgg
 
 from evals.figures import Figure, Series, joined, middle
 from evals.report.build import figure_files
-from evals.report.draw import _KINDS, _STYLE, PLAIN, Look, draw
+from evals.report.draw import _KINDS, _STYLE, PLAIN, Look, _radar, draw
 from evals.stats.intervals import Estimate
 from evals.suite import suite_figures
 from evals.summary.cells import success_figure
@@ -187,3 +187,13 @@ def test_a_long_name_does_not_make_a_large_picture(kind):
     figure = Figure("f", names[0], kind, tuple(Series(name, tuple(names), (0.1, 0.2, 0.3), names[1]) for name in names))
     width, height = re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', draw(figure, "svg").decode()[:2000]).groups()
     assert float(width) < 5000 and float(height) < 5000
+
+
+def test_a_radar_has_its_names_around_the_whole_circle_and_closes():
+    values = Series("m", ("a", "b", "c", "d"), (0.1, 0.2, 0.3, 0.4))
+    with rc_context(_STYLE):
+        canvas = _radar(Figure("f", "F", "dots", (values,), limits=(0, 1)), Look("text", radar=True))
+    [axes] = [each for each in canvas.axes if each.get_visible() and each.lines]
+    angles, heights = axes.lines[0].get_data()
+    assert angles == pytest.approx([0, math.pi / 2, math.pi, 3 * math.pi / 2, 0])
+    assert list(heights) == [0.1, 0.2, 0.3, 0.4, 0.1] and axes.get_ylim() == (0, 1)

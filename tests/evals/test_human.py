@@ -269,6 +269,11 @@ async def test_the_state_holds_texts_as_they_are_and_pictures_by_address(asked):
     assert client.get("/token/pictures/other.png").status_code == 404
 
 
+def test_a_page_that_waits_for_its_first_game_counts_none():
+    state = TestClient(Browser("token").app, base_url=f"http://{HOST}").get("/token/state").json()
+    assert state["phase"] == "wait" and state["progress"] == {"word": "Game", "at": 0, "of": 0}
+
+
 async def test_what_was_said_before_stays_on_the_page():
     browser = Browser("token")
     player, client = HumanPlayer(browser), TestClient(browser.app, base_url=f"http://{HOST}")

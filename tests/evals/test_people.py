@@ -25,6 +25,7 @@ from evals.people.seat import RefusedError, Seat, items_of
 from evals.people.server import StudyServer
 from evals.people.study import Check, Criterion, Participant, Pay, Plan, Study, participants_text, read_study
 from evals.people.tables import participants_table, play_agreement_table, review_table
+from evals.sessions.session import Session
 from evals.suite import people_fingerprint
 from tests.toy import OPTIONS, ToySuite
 
@@ -210,6 +211,7 @@ async def test_records_are_those_of_the_person_and_checks_are_apart(tmp_path):
     table = participants_table([taken], study.plan)
     row = dict(zip(table.columns, table.rows[0], strict=True))
     steps = sum(record.outcome.steps for record in taken.records)
+    assert (row["minutes"], row["minutes_hidden"]) == (round(taken.visible / 60, 2), round(taken.hidden / 60, 2))
     assert row["pay"] == round(max(0, 5 + 2 * row["won"] / 3 - 0.5 * steps), 2) and row["code"] == "CODE0"
 
 
@@ -229,6 +231,17 @@ def test_ids_of_people_depend_on_the_version_of_their_words(monkeypatch):
     before = people_fingerprint(suite)
     monkeypatch.setattr(ToySuite, "people_version", 2)
     assert people_fingerprint(suite) != before
+
+
+async def test_a_reviewed_game_is_closed_before_its_answer_is_judged(tmp_path, monkeypatch):
+    closed = []
+    close = Session.close
+    monkeypatch.setattr(Session, "close", lambda self: closed.append(self) or close(self))
+    study = study_in(tmp_path, kind="review", checks=(), criteria=(Criterion(name="correct", question="Right?"),))
+    seat = seat_of(study)
+    await seat.answer(choice("consent/0", 0))
+    state = await seat.answer(choice("instructions/0", 0))
+    assert state["asks"] and len(closed) == 1
 
 
 async def test_reviewers_judge_the_answer_of_the_suite(tmp_path):

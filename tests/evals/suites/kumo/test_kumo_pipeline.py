@@ -29,7 +29,7 @@ from evals.suites.kumo.lab.pipeline.folder import Folder, proposals_text
 from evals.suites.kumo.lab.pipeline.items import Estimate, most_calls, sample_items
 from evals.suites.kumo.lab.pipeline.model_text import NotDataError, hidden_in, read_data
 from evals.suites.kumo.lab.pipeline.proposals import Proposal, choose, file_name, propose, read_proposals
-from evals.suites.kumo.lab.pipeline.reading import ReadBack, compare, decide, lint_book, parse, table_from
+from evals.suites.kumo.lab.pipeline.reading import LONGEST_BOOK, ReadBack, compare, decide, lint_book, parse, table_from
 from evals.suites.kumo.lab.pipeline.tables import estimate_table
 from evals.types import Episode, Reply, message
 from tests.scripted_writer import as_reply, domain_body, proposal, true_table
@@ -551,7 +551,8 @@ def test_a_book_is_searched_for_faults_that_need_no_model():
     assert lint_book(BOOK + "\n\nA rash confirms " + truth + ".", TASK)[0].startswith("confirmed")
     assert lint_book(BOOK + "\x1b[2J", TASK)[0].startswith("unclear")
     assert any("<" in each for each in lint_book(BOOK + "\n\n<b>Look here</b>", TASK))
-    assert lint_book("# " + "x" * 70_000, TASK)[0].startswith("chatter")
+    too_long = BOOK + "\n" * (LONGEST_BOOK - len(BOOK) + 1)
+    assert lint_book(too_long, TASK)[0].startswith("chatter") and lint_book(too_long[:-1], TASK) == lint_book(BOOK, TASK)
     equal = ReadBack("equal")
     assert decide(["misspelled: x"], equal, equal).accepted_by == "" and decide([], equal, equal).accepted_by == "both"
 
@@ -687,3 +688,10 @@ def test_a_damaged_file_of_proposals_is_named(tmp_path):
         yaml.safe_dump([{**dataclasses.asdict(KITES), "truths": ["a"], "actions": ["b"]}])
     )
     assert Folder(tmp_path).proposals()[0].name == "kites"
+
+
+def test_an_action_lengthens_the_reply_with_a_domain_more_than_a_truth_does():
+    base, truths, actions = (
+        sample_items("configure", "easy", *size)[0].completion_tokens for size in ((4, 4), (8, 4), (4, 8))
+    )
+    assert base < truths < actions
