@@ -590,7 +590,9 @@ def test_every_eval_ever_files_keep_the_rules_of_its_schema(name, tmp_path):
             counts = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
             assert [line["token_usage"][each] for each in names] == [row[each] or 0 for each in counts]
             ends = [each["is_terminal"] for each in line["answer_attribution"]]
-            assert not any(ends[:-1]) and (row["status"] == "failed" or ends[-1:] == [True]), "the last reply ends the game"
+            assert not any(ends[:-1]) and (row["status"] == "failed" or ends[-1:] == [True]), (
+                "the last reply ends the game"
+            )
             if "messages" in line:
                 asked = itertools.takewhile(lambda said: said["role"] != "assistant", line["messages"])
                 assert line["input"]["raw"] == "\n".join(said["content"] for said in asked), "what the first turn asks"

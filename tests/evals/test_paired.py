@@ -2,11 +2,13 @@
 
 import itertools
 import math
+import operator
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings, strategies
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from evals.ledger.run_data import RunData
@@ -40,16 +42,16 @@ def side(values, cell=CELL, repeats=1):
 # --- the order of rows, and which side is first ---------------------------------------------------------------------
 
 
-VALUES = strategies.one_of(
-    strategies.lists(strategies.floats(0, 1000, allow_subnormal=False), min_size=2, max_size=24),
-    strategies.lists(strategies.integers(0, 30_000).map(float), min_size=2, max_size=24),
-    strategies.lists(strategies.sampled_from([0.0, 1.0]), min_size=2, max_size=24),
+VALUES = st.one_of(
+    st.lists(st.floats(0, 1000, allow_subnormal=False), min_size=2, max_size=24),
+    st.lists(st.integers(0, 30_000).map(float), min_size=2, max_size=24),
+    st.lists(st.sampled_from([0.0, 1.0]), min_size=2, max_size=24),
 )
 
 
 @pytest.mark.parametrize("effects_of", [paired_effects, independent_effects])
 @settings(max_examples=30, deadline=None)
-@given(VALUES, VALUES, strategies.integers(1, 3), strategies.randoms(use_true_random=False))
+@given(VALUES, VALUES, st.integers(1, 3), st.randoms(use_true_random=False))
 def test_effects_depend_neither_on_the_order_of_rows_nor_on_which_side_is_first(
     effects_of, values, others, repeats, chance
 ):
@@ -75,6 +77,13 @@ def test_exact_p_is_that_of_scipys_permutation_test(seed):
         alternative="greater",
     )
     assert sign_flip_p(sums.tolist()) == pytest.approx(expected.pvalue, abs=1e-9)
+
+
+@given(st.lists(st.integers(-5, 5), min_size=1, max_size=9))
+def test_exact_p_is_the_share_of_signs_that_are_at_least_as_extreme(sums):
+    totals = [abs(sum(map(operator.mul, signs, sums))) for signs in itertools.product((-1, 1), repeat=len(sums))]
+    expected = sum(total >= abs(sum(sums)) for total in totals) / len(totals)
+    assert sign_flip_p([float(each) for each in sums]) == pytest.approx(expected)
 
 
 def test_p_of_measured_values_comes_near_the_exact_one():

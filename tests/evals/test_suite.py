@@ -13,7 +13,7 @@ from evals.ledger.columns import Column
 from evals.ledger.records import plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
 from evals.players import BUILT_IN_PLAYERS, ShortcutPlayer
-from evals.stats.intervals import NO_ESTIMATE, proportion_estimate
+from evals.stats.intervals import NO_ESTIMATE, mean_estimate, proportion_estimate
 from evals.suite import (
     MOST_EPISODES,
     Needs,
@@ -268,6 +268,8 @@ def test_partial_credit_and_the_title_reach_the_default_table_and_map():
     table = success_table("s", run_of(games, credit=0.5), "The Suite")
     assert table.title == "The Suite" and table.columns[-1] == "score"
     assert table.rows[0][-1].mean == pytest.approx(1 / 3), "a failed episode has score 0"
+    table = success_table("s", run_of([(0, 0, "done", False, 0), *games], credit=0.5))
+    assert table.rows[0][-1] == mean_estimate([0.5, 0.5, 0.5, 0.0], [0, 0, 1, 2]), "repeats of a game count as one game"
     assert success_figure("s", run_of(games), "The Suite").title == "The Suite: success"
 
 

@@ -646,6 +646,8 @@ def test_a_page_elsewhere_cannot_read_episodes_by_resolving_its_name_to_this_mac
     for header in (*foreign, *malformed):
         answer = client.get("/api/state", headers={"host": header})
         assert answer.status_code == 400 and "runs" not in answer.text, header
+    answer = client.get("/api/state", headers=[("host", "localhost"), ("host", "evil.com")])
+    assert answer.status_code == 400, "two names"
 
 
 def test_a_number_that_no_list_has_is_refused(ask):
