@@ -123,7 +123,9 @@ def tensors_of(path: Path) -> dict[str, Any]:
     if (path / INDEX).exists():
         places = _read(path / INDEX).get("weight_map") or {}
         names = places.values() if isinstance(places, dict) else [None]
-        if not places or any(not isinstance(name, str) or Path(name).name != name for name in names):
+        # No name may lead out of the folder.
+        are_names_of_files = all(isinstance(name, str) and Path(name).name == name for name in names)
+        if not places or not are_names_of_files:
             raise CheckpointError(f"{INDEX}: does not say which file of the folder holds which tensor")
     tensors: dict[str, Any] = {}
     for name in sorted({*places.values()}) or [SINGLE]:

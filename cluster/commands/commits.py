@@ -42,11 +42,14 @@ def with_commit(settings: Settings, sessions: Sequence[Mapping[str, Any]]) -> Se
     engine = settings.model.engine
     if engine is None or "revision" not in settings_of(settings.model.engine_class):
         return settings
+    # Only models of the hub have commits.
     model, revision = str(engine.get("model") or ""), str(engine.get("revision") or "main")
     if not model or model == TINY or Path(model).is_dir():
         return settings
+    # A run that knows its commit can go on without the hub; a new one waits for it.
     before = _commit_before(sessions)
-    now = commit_of(model, revision, patience=0.0 if before else PATIENCE_SECONDS)
+    patience = 0.0 if before else PATIENCE_SECONDS
+    now = commit_of(model, revision, patience=patience)
     if before and now and before != now:
         moved = f"{model}: {revision} is at {now} now, and was at {before} when this run began"
         if settings.strict:

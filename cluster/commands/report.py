@@ -110,7 +110,8 @@ def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = No
     (show if full else show_summary)(joint.tables())
     for run, each in zip(runs, results, strict=True):
         each.warn()
-        if obstacle := _write_if_current(run, each):
+        obstacle = _write_if_current(run, each)
+        if obstacle:
             warn(f"{run.path}: the tables above are not written: {obstacle}")
     for path, content in contents.items():
         _write(path, content)

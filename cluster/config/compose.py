@@ -152,13 +152,19 @@ def offer_plugins(overrides: Sequence[str] = (), further: Sequence[str] = ()) ->
         UserError: one that is mentioned cannot be imported; the files of a model that ``overrides`` name are not found.
     """
     mentioned = set(re.findall(r"[\w.-]+", " ".join([*overrides, *further])))
-    files_of_others = any("searchpath" in override for override in overrides)  # which may name any of them
+    # Files of the user's own folder may name any of them.
+    files_of_others = any("searchpath" in override for override in overrides)
+
+    def is_needed(name: str) -> bool:
+        return name in mentioned or files_of_others
+
     store = ConfigStore.instance()
     for name, node in selectable(overrides).items():
-        store.store(group="model", name=name, node=node if name in mentioned or files_of_others else {})
+        store.store(group="model", name=name, node=node if is_needed(name) else {})
     for section, group in FOLDERS.items():
         for name in names_without_file(section):
-            node = default_config(section, name) if name in mentioned or files_of_others else {TYPE: name}
+            node = default_config(section, name) if is_needed(name) else {TYPE: name}
+            # An engine without a file is a model of the same name.
             if section == "model.engine":
                 node = {"name": name, "engine": node, "sampling": {}, "replica": {"gpus": 0, "cpus": 1}}
             store.store(group=group, name=name, node=node)

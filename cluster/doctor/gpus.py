@@ -54,14 +54,17 @@ def gpus_here() -> tuple[Gpu, ...]:
     for line in text.splitlines():
         fields = [field.strip() for field in line.split(",")]
         if len(fields) == 4:
-            total, used = (float(field) if re.fullmatch(r"[\d.]+", field) else 0.0 for field in fields[2:])
-            found.append(Gpu(fields[0], fields[1], total, used))
+            index, name, *sizes = fields
+            # A size that the driver does not know is a word in brackets.
+            total, used = (float(size) if re.fullmatch(r"[\d.]+", size) else 0.0 for size in sizes)
+            found.append(Gpu(index, name, total, used))
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if not visible:
         return tuple(found)
     chosen = [each.strip() for each in visible.split(",")]
-    named = tuple(gpu for gpu in found if gpu.index in chosen)
-    return named or tuple(found)  # names of another form: GPU-6f..., MIG-...
+    by_index = tuple(gpu for gpu in found if gpu.index in chosen)
+    # CUDA takes other names too (GPU-6f..., MIG-...), which this list lacks: then all of them may be meant.
+    return by_index or tuple(found)
 
 
 def driver(need: Need) -> Outcome:

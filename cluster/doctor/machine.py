@@ -287,9 +287,11 @@ def keys(need: Need) -> Outcome:
             if need.vllm:  # whose template is tried, which needs no key
                 mend = "correct model.chat_template_kwargs or model.engine.chat_template"
             return Outcome("fail", str(error), f"model={need.model.name}", mend)
-    online = need.tracker and need.tracker.get("type") == "wandb" and need.tracker.get("mode") == "online"
-    netrc = Path.home() / ".netrc"
-    if online and not os.environ.get("WANDB_API_KEY") and not netrc.is_file():
+    tracker = need.tracker or {}
+    online = (tracker.get("type"), tracker.get("mode")) == ("wandb", "online")
+    # W&B reads its key from the environment or from .netrc, where `wandb login` puts it.
+    has_key = bool(os.environ.get("WANDB_API_KEY")) or (Path.home() / ".netrc").is_file()
+    if online and not has_key:
         mend = "export WANDB_API_KEY=..., or tracker.mode=offline and `raycade upload` later"
         return Outcome("fail", "WANDB_API_KEY is not set", "the tracker; the run itself would play on", mend)
     metered = need.model.metered or online

@@ -77,10 +77,12 @@ class StartFailures:
         cause, of_settings = str(reason), isinstance(reason, EngineSettingsError)
         self._tries[slot] += 1
         self._asked[slot] = reason.retry_after if isinstance(reason, HubBusyError) else 0.0
+        # What passes by itself, such as a busy hub or a port that is taken, counts only once it has lasted.
         passing = isinstance(reason, HubBusyError) or (not of_settings and PASSING.search(cause) is not None)
         if passing and self._seconds_since_first(slot) < PASSING_SECONDS:
             return "retry"
         self.counted[slot] = self.counted.get(slot, 0) + 1
+        # Nothing has started yet: the model or its settings may be at fault, and then no further try helps.
         on_gpu = place is not None and bool(place.gpus)
         where = place.device if place is not None and place.gpus else slot
         alike = re.sub(r"\d+", "0", cause)  # ports, sizes and process numbers differ from try to try
@@ -92,6 +94,7 @@ class StartFailures:
             several = len(self._places[alike]) > 1
             if several and cause and not passing:
                 return "fatal"
+        # Else the place is at fault, and is given up after some failures in a row.
         self._on_gpu[where] += 1
         worn_out = self._on_gpu[where] >= START_FAILURES
         # As long as nothing has started anywhere, the model may be at fault, and not the GPU.

@@ -161,10 +161,13 @@ class LimitedEndpoint:
     def _price(self, usage: Usage, most: Usage, payment: Payment) -> float:
         """What a request costs; tokens that are not told count with the most that they may be."""
         payment.told = usage.cost is not None or (not self.spend.unpriced and usage != Usage())
+        # The endpoint says the price itself.
         if usage.cost is not None:
             return usage.cost
+        # Only the endpoint knows its prices, and tells none this time: what was reserved counts.
         if self.spend.unpriced:
             return payment.most
+        # Prices are known, tokens are not, or some of them are not.
         if usage == Usage():
             return self._most_price(most)
         prompt = most.prompt if usage.prompt is None else usage.prompt

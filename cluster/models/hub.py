@@ -178,11 +178,13 @@ def check_name(section: Any) -> None:
     Raises:
         UserError: the section has the name of a row, but not its model, and no copy of it in a folder.
     """
-    name, engine = (section.get("name"), section.get("engine")) if isinstance(section, dict) else (None, None)
+    section = section if isinstance(section, dict) else {}
+    name, engine = section.get("name"), section.get("engine")
     row = rows().get(name) if isinstance(name, str) else None
     id = engine.get("model") if isinstance(engine, dict) else None
     if row is None or not isinstance(id, str) or id in (row.id, TINY):
         return
+    # A copy of the row's model, or one that was tuned from it.
     if Path(id).is_dir() and files_of(id).architecture == row.family.architecture:
         return
     raise UserError(
@@ -275,14 +277,21 @@ def _parameters(files: Files) -> float:
     """Billions of parameters: of the files' index, else counted from the config, without the vision tower."""
     size = (files.index.get("metadata") or {}).get("total_size")
     if isinstance(size, int | float):
-        return size / 2e9
+        return size / 2e9  # of two bytes each
     text, shape = _text_config(files.config), shape_of(files)
-    hidden, kv_heads = int(text["hidden_size"]), shape.kv_heads or shape.heads
+    hidden = int(text["hidden_size"])
+    # Queries and what leaves the attention have all heads; keys and values have those of the cache.
+    kv_heads = shape.kv_heads or shape.heads
     attention = 2 * hidden * (shape.head_dim or 128) * (shape.heads + kv_heads)
+    # Families name the number of experts differently; 0 is a dense model.
     experts = int(text.get("num_experts") or text.get("n_routed_experts") or text.get("num_local_experts") or 0)
     if experts:
         inner = experts * int(text.get("moe_intermediate_size") or text["intermediate_size"])
     else:
         inner = int(text["intermediate_size"])
-    embeddings = int(text["vocab_size"]) * hidden * (1 if files.config.get("tie_word_embeddings") else 2)
-    return (int(text["num_hidden_layers"]) * (attention + 3 * hidden * inner) + embeddings) / 1e9
+    # Three matrices: gate, up and down.
+    feed_forward = 3 * hidden * inner
+    # The embedding of tokens, and the output's own where the two are not tied.
+    tables = 1 if files.config.get("tie_word_embeddings") else 2
+    embeddings = tables * int(text["vocab_size"]) * hidden
+    return (int(text["num_hidden_layers"]) * (attention + feed_forward) + embeddings) / 1e9

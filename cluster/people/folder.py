@@ -165,12 +165,15 @@ def _drawn(
 ) -> tuple[Participant, ...]:
     """New participants with pseudonyms, links and codes that nobody can guess."""
     taken = {participant.person for participant in known} | {participant.code for participant in known}
-    names: list[str] = []
-    while len(names) < 2 * count:
-        name = "".join(secrets.choice(_ALPHABET) for _ in range(8))
-        if not {name.upper(), f"person-{name}"} & taken and name not in names:
-            names.append(name)
-    people, codes = [f"person-{name}" for name in names[:count]], [name.upper() for name in names[count:]]
+    # Twice as many words as participants: half become pseudonyms, half become codes, so that neither tells the other.
+    words: list[str] = []
+    while len(words) < 2 * count:
+        word = "".join(secrets.choice(_ALPHABET) for _ in range(8))
+        was_given = f"person-{word}" in taken or word.upper() in taken
+        if not was_given and word not in words:
+            words.append(word)
+    people = [f"person-{word}" for word in words[:count]]
+    codes = [word.upper() for word in words[count:]]
     assigned = assign(games, people, each, played)
     return tuple(
         Participant(person, secrets.token_urlsafe(24), code, assigned[person])

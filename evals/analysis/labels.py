@@ -55,12 +55,17 @@ def run_names(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     groups: defaultdict[tuple[str, str], dict[str, Mapping[str, Any]]] = defaultdict(dict)
     for folder, each in settings.items():
         groups[_name_in(each, "suite"), _name_in(each, "model")][folder] = each
-    with_suite = len(settings) == 1 or len({suite for suite, _ in groups}) > 1
+    suites = {suite for suite, _ in groups}
+    with_suite = len(settings) == 1 or len(suites) > 1
     labels: dict[str, str] = {}
     for (suite, model), alike in groups.items():
         own = run_labels(alike)
         for folder, each in alike.items():
-            words = [suite if with_suite else "", model, own[folder] if len(alike) > 1 else ""]
+            words = [model]
+            if with_suite:
+                words.insert(0, suite)
+            if len(alike) > 1:
+                words.append(own[folder])
             described = ", ".join(filter(None, words))
             labels[folder] = str(each.get("name") or described or folder)
     return _different({folder: labels[folder] for folder in settings})

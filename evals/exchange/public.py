@@ -85,8 +85,8 @@ def places_of(config: Mapping[str, Any]) -> tuple[str, ...]:
     model = config.get("model")
     engine = model.get("engine") if isinstance(model, Mapping) else None
     sections = [section for section in (engine, config.get("cluster")) if isinstance(section, Mapping)]
-    values = [value for section in sections for value in section.values()]
-    addresses = [value for value in values if isinstance(value, str) and _ADDRESS.fullmatch(value)]
+    texts = [value for section in sections for value in section.values() if isinstance(value, str)]
+    addresses = filter(_ADDRESS.fullmatch, texts)
     found = set()
     for address in addresses:
         with contextlib.suppress(ValueError):  # brackets around what is no address

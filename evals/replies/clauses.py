@@ -333,9 +333,11 @@ def _others(clause: Sequence[str], mentions: Sequence[Mention], options: Options
     for mention in mentions:
         inside.update(range(mention.start, mention.stop))
         before = clause[mention.start - 1] if mention.start else ""
+        # "not B", "rather than B": the word belongs to the option.
         if before in cues("away") or before in _NOT:
             inside.add(mention.start - 1)
-        if before == "(" and not mention.label:  # behind the name in another language
+        # A name in brackets stands behind the same name in another language.
+        if before == "(" and not mention.label:
             inside |= {mention.start - 2, mention.start - 3}
     others = []
     for place, token in enumerate(clause):

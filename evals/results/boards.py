@@ -79,7 +79,8 @@ def _rows(models: Sequence[Entry]) -> Iterator[Row]:
     Which one is the highest is known only after looking, so p counts as if all pairs had been compared (Bonferroni). Runs that
     are partial or were stopped by a rule are not compared: their games are no fixed sample.
     """
-    comparable = [entry for entry in models if not _notes(entry) and entry.scores and entry.scores[0].estimate.n]
+    complete = [entry for entry in models if not _notes(entry)]
+    comparable = [entry for entry in complete if entry.scores and entry.scores[0].estimate.n]
     best = max(comparable, key=_mean, default=None)
     pairs = len(comparable) * (len(comparable) - 1) // 2
     for entry in models:

@@ -118,7 +118,8 @@ def player_labels(outlines: Sequence[Outline]) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {outline.name: {} for outline in outlines}
     for player, runs in runs_of.items():
         suites = [suite for run in runs for name, suite in run.plays if name == player]
-        if len(set(suites)) == len(suites):  # every suite once: these runs complete each other
+        each_suite_once = len(set(suites)) == len(suites)
+        if each_suite_once:  # these runs complete each other
             continue
         labels = run_labels({run.name: run.settings for run in runs})
         hashes = [run.episodes[player] for run in runs if player in run.episodes]

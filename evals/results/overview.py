@@ -153,13 +153,16 @@ class Overview:
 
     def _sentence(self) -> str:
         """What the runs show, in one sentence: the two highest models on the first board, else the model against chance."""
+        # The two highest models of the first board that compares some.
         for board in self.boards:
             ranked = [row.entry for row in board.rows if row.standing not in ("", "not compared")]
             if len(ranked) > 1:
                 return self._versus(ranked[0].player, ranked[1].player)
+        # One model against chance, on the same games.
         for board in self.boards:
             if board.rows and CHANCE in _entries(board) and _overall(board.rows[0].entry, _entries(board)[CHANCE]):
                 return self._versus(board.rows[0].entry.player, CHANCE)
+        # One model that cannot be compared with anything.
         for board in self.boards:
             if board.rows and board.rows[0].entry.played:
                 entry = board.rows[0].entry

@@ -63,16 +63,19 @@ def planned_cost(run: RunData) -> float | None:
     """What the plan may cost at the engine's prices; None where it has none."""
     model: Mapping[str, Any] = run.settings.get("model") or {}
     prices = model.get("engine") or {}
+    # As if every prompt were written to the cache where that costs more: a bound, like the longest replies below.
     prompt_price = max(float(prices.get(name) or 0) for name in ("prompt_price", "cache_write_price"))
     completion_price = float(prices.get("completion_price") or 0)
     if not prompt_price and not completion_price:
         return None
     sampling = model.get("sampling") or {}
-    longest = sampling.get("max_tokens") or 0
+    longest_reply = sampling.get("max_tokens") or 0
+    # Built-in players cost nothing.
     episodes = run.plan.filter(pc.equal(run.plan["player"], model.get("name")))
     prompt_tokens = pc.sum(episodes["prompt_tokens"], min_count=0).as_py()
     calls = pc.sum(episodes["calls"], min_count=0).as_py()
-    return float(prompt_tokens * prompt_price + calls * longest * completion_price) / 1e6
+    per_million = prompt_tokens * prompt_price + calls * longest_reply * completion_price
+    return float(per_million) / 1e6
 
 
 def money_digits(amounts: Iterable[float | None]) -> int:

@@ -264,16 +264,20 @@ async def trained_games(suite: Suite, path: Path) -> tuple[int, int]:
     planned = [{seed_hash(episode): episode for episode in part.plan()} for part in suite.parts]
     seeds = [seed for games in planned for seed in games]
     by_seed = _among(path, set(seeds))
+    # What a game shows takes long to make, so it is asked only of games whose seeds were not trained on.
     contents = []
     for part, games in zip(suite.parts, planned, strict=True):
         shown = EvaluationGames(part)
         for seed, episode in games.items():
-            turn = None if seed in by_seed else await part.first_turn(episode)
+            if seed in by_seed:
+                continue
+            turn = await part.first_turn(episode)
             if turn is not None:
                 contents.append(await shown.content_of(part, episode, turn))
     by_content = _among(path, set(contents)) if contents else set()
-    found = sum(seed in by_seed for seed in seeds) + sum(content in by_content for content in contents)
-    return found, len(seeds)
+    found_by_seed = sum(seed in by_seed for seed in seeds)
+    found_by_content = sum(content in by_content for content in contents)
+    return found_by_seed + found_by_content, len(seeds)
 
 
 def _among(path: Path, digests: set[str]) -> set[str]:

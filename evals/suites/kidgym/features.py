@@ -195,6 +195,7 @@ def _on_the_way(world: World, action: Action, prizes: int) -> Values:
     """Whether a door is on every way to what is sought, and whether a key opens such a door."""
     doors = [cell for cell, item in world.scene.items() if item.sprite.startswith("door/")]
     solid = grid.mask(cell for cell, item in world.scene.items() if item.sprite in ("wall", "chest", "diamond"))
+    # Doors, by color, without which no prize can be reached.
     needed = Counter[str]()
     for door in doors:
         without = grid.region(grid.ALL & ~solid & ~(1 << door), world.agent)
@@ -205,6 +206,7 @@ def _on_the_way(world: World, action: Action, prizes: int) -> Values:
     target = world.scene.get(action.cell)
     if target is None or not target.sprite.startswith("key/"):
         return {}
+    # A key opens the door of its own color, unless the game tells which key goes with which door.
     opened_by = {color: color for color in LOCK_COLORS}
     told = world.hint is not None and world.hint.style == "pairs"
     if world.hint is not None and told:

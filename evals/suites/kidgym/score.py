@@ -132,13 +132,16 @@ def best_shortcut(
     task: str, level: str, shortcuts: Mapping[CellKey, Games]
 ) -> tuple[Estimate | float | None, str | None]:
     """What the best shortcut reaches in a cell and its name: of those played in this run, or else as stored, and learned."""
+    # 1. Shortcuts that this run has played, modes together.
     of_run: dict[str, list[bool]] = {}
     for (player, _, of_task, of_level), games in shortcuts.items():
         if (of_task, of_level) == (task, level) and games.played.any():
             of_run.setdefault(player, []).extend(games.success[games.played].tolist())
     reached: dict[str, Estimate | float] = {player: proportion_estimate(wins) for player, wins in of_run.items()}
+    # 2. Without these what was measured once, which only the published levels have.
     if not reached and level in LEVEL_WEIGHTS:
         reached = {name: tasks[task][int(level) - 1] for name, tasks in SHORTCUT_SUCCESS.items() if task in tasks}
+    # 3. In any case what a search has learned (evals/shortcut_search).
     reached |= learned_shortcut(task, level)
     if not reached:
         return None, None

@@ -42,20 +42,21 @@ def estimate_table(estimates: Sequence[Estimate], prompt_price: float, completio
         row = (each.stage, each.items, round(each.calls), each.most_calls, round(each.prompt_tokens))
         rows.append((*row, round(completion), most_tokens, *((rounded(cost, 2),) if priced else ())))
     columns = ("stage", "items", "calls", "most calls", "prompt tokens", "completion tokens", "most completion tokens")
+    notes = ["Calls and tokens are estimates; of stages that others precede, for as many items as these can yield."]
+    cut = [each.stage for each in estimates if each.completion_tokens > each.calls * longest]
+    if cut:
+        replies = ", ".join(cut)
+        notes.append(
+            f"Replies of {replies} are expected to be longer than model.sampling.max_tokens={longest}: raise it."
+        )
+    if not priced:
+        notes.append("No prices are known: set model.engine.prompt_price and completion_price.")
     return Table(
         "kumo_pipeline_estimate",
         "Expected",
         (*columns, "cost") if priced else columns,
         tuple(rows),
-        (
-            "Calls and tokens are estimates; of stages that others precede, for as many items as these can yield.",
-            *(
-                (f"Replies of {cut} are expected to be longer than model.sampling.max_tokens={longest}: raise it.",)
-                if (cut := ", ".join(each.stage for each in estimates if each.completion_tokens > each.calls * longest))
-                else ()
-            ),
-            *(() if priced else ("No prices are known: set model.engine.prompt_price and completion_price.",)),
-        ),
+        tuple(notes),
     )
 
 
