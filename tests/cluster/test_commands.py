@@ -21,7 +21,7 @@ from PIL import Image
 from rich.console import Console
 
 from cluster.commands.list_models import list_others
-from cluster.commands.list_runs import list_runs
+from cluster.commands.list_runs import find_runs, list_runs
 from cluster.commands.show_episode import list_episodes
 from cluster.completion import _overrides
 from cluster.config.settings import load_settings
@@ -74,6 +74,14 @@ async def test_a_folder_of_runs_is_listed_latest_first(play, tmp_path):
     assert (second["suite"], second["model"], second["success"].mean) == ("kumo", "simulated", 1.0)
     assert "cost" not in first, "nothing has cost anything"
     assert rows(list_runs(old)) == [{**second, "run": "old"}]
+
+
+def test_runs_are_looked_for_three_folders_below(tmp_path):
+    for folder in ("a/b/run", "a/b/c/run"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "plan.parquet").touch()
+    assert [run.path for run in find_runs(tmp_path)] == [tmp_path / "a/b/run"]
+    assert len(find_runs(tmp_path / "a")) == 2
 
 
 async def test_a_long_name_is_listed_whole_however_narrow_the_terminal(play, tmp_path, capsys, monkeypatch):

@@ -4,6 +4,7 @@ import pytest
 import yaml
 
 from cluster.config.compose import compose_config
+from cluster.config.keys import keys_of
 from cluster.config.settings import Settings, load_settings, make_suite
 from cluster.errors import UserError
 from cluster.observe.tracker import make_tracker
@@ -169,6 +170,22 @@ def test_keys_that_an_engine_states_in_another_way_are_named(tmp_path, plugins_i
     plugins_in(tmp_path)
     with pytest.raises(UserError, match=rf"{module}\.OwnKeys\.{method} must {wrong}"):
         settings("model=own_keys")
+
+
+def test_what_is_registered_as_an_engine_and_is_none_is_named(tmp_path, plugins_in):
+    (tmp_path / "plugins.toml").write_text(
+        '["raycade.engines"]\na_function = "odd_engines:function"\na_class = "odd_engines:Other"\n'
+    )
+    (tmp_path / "odd_engines.py").write_text("def function(sampling): pass\nclass Other: pass\n")
+    plugins_in(tmp_path)
+    for name in ("a_function", "a_class"):
+        with pytest.raises(UserError, match=rf"type={name}: is not a subclass of cluster\.engines\.base\.Engine"):
+            settings(f"model={name}")
+
+
+def test_a_player_without_an_engine_has_the_keys_of_sampling_and_replica_all_the_same():
+    assert set(keys_of("model", "oracle")) == {"model.sampling", "model.replica"}
+    assert set(keys_of("model", "simulated")) == {"model.engine", "model.sampling", "model.replica"}
 
 
 def test_settings_of_outsiders_are_checked_by_what_they_declare_and_by_nothing_else(tmp_path, plugins_in):
