@@ -183,7 +183,7 @@ class TestOnSlurm:
 
     @pytest.mark.skipif(not slurm_world.has_cgroups(), reason="needs cgroups (version 1, freezer) that can be written")
     def test_a_preempted_run_finishes_its_running_episodes_within_the_grace_time(self, world):
-        outcome = preempt(world, "requeue_grace", repeats=2)
+        outcome = preempt(world, "requeue_grace")
         assert outcome.requeued and outcome.sound and outcome.unfinished == 0, outcome.log
 
     def test_the_doctor_looks_at_every_node_of_a_job_by_its_name_in_slurm(self, world):
