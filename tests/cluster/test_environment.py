@@ -22,6 +22,12 @@ def test_what_is_listed_is_passed_on(name):
     assert passed_on({name: "value"}) == ({name: "value"}, [])
 
 
+def test_a_folder_with_an_at_sign_is_no_address_with_a_password():
+    places = {"PYTHONPATH": "/envs/torch@2.11/lib", "RAYCADE_PLUGINS": "/home/me@lab/plugins"}
+    assert passed_on(places) == (places, [])
+    assert passed_on({"HF_ENDPOINT": "https://me:word@hub.lab"}) == ({}, ["HF_ENDPOINT"])
+
+
 @pytest.mark.parametrize(
     "name", ["PATH", "HOME", "EDITOR", "CUDA_VISIBLE_DEVICES", "VLLM_HOST_IP", "VLLM_PORT", "MY_HF_HOME"]
 )

@@ -68,6 +68,12 @@ def test_episodes_are_counted_by_player(stats):
     assert causes(stats) == {"EngineKilled: it died: twice": 1, "PromptTooLong: by 3": 1}
 
 
+def test_plans_that_come_one_after_the_other_add_up(stats):
+    stats.plan([episode(number) for number in range(3)])
+    stats.plan([episode(number) for number in range(3, 5)], left=[])
+    assert stats.planned == stats.players["model"].planned == 5
+
+
 def test_replies_that_were_cut_off_are_summed_over_sessions_and_batches(stats):
     plan = [episode(number) for number in range(4)]
     stats.plan(plan)

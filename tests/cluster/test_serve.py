@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import io
 import json
 import signal
@@ -255,6 +256,14 @@ async def test_a_named_episode_is_played_once() -> None:
     assert served.games.left == 0, "what a stopping rule no longer needs does not come back"
     served.games.drain()
     assert (await served.client.post("/v1/sessions")).status_code == 503
+
+
+async def test_games_are_given_out_in_the_order_of_a_stopping_rule() -> None:
+    plan = plan_for(ToySuite(episodes=6), {"agent": "1"})
+    ranks = {episode.id: (place + 4) % 6 for place, episode in enumerate(plan)}
+    games = Games(ToySuite(episodes=6), plan, lambda record: asyncio.sleep(0), ranks=ranks)
+    opened = [await games.open() for _ in plan]
+    assert [ranks[game.episode.id] for game in opened] == [0, 1, 2, 3, 4, 5]
 
 
 async def test_what_a_client_says_of_its_reply_is_in_the_row() -> None:
@@ -575,6 +584,21 @@ async def test_what_finishes_together_is_one_part_and_nothing_is_lost(failures, 
     written = [name for part in disk.parts for name in part]
     assert sorted(written) == sorted(record.episode.id for record in records)
     assert len(disk.parts) <= 2
+
+
+async def test_tokens_of_served_games_are_counted_by_their_kind() -> None:
+    commits = commits_to(Disk(0))
+    [episode, *_] = plan_for(ToySuite(), {"agent": ""})
+    record = await play_episode(ToySuite(), episode, Policy())
+    reply = dataclasses.replace(
+        record.turns[0].reply, prompt_tokens=1000, completion_tokens=100, cached_tokens=10, reasoning_tokens=1
+    )
+    turns = (dataclasses.replace(record.turns[0], reply=reply), *record.turns[1:])
+    await commits.add(dataclasses.replace(record, turns=turns))
+    counts = commits._stats.counts
+    assert counts.turns == len(turns)
+    assert (counts.prompt_tokens, counts.completion_tokens) == (1000, 100)
+    assert (counts.cached_tokens, counts.reasoning_tokens) == (10, 1)
 
 
 async def test_a_disk_that_stays_full_ends_the_run(monkeypatch) -> None:

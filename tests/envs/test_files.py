@@ -333,7 +333,13 @@ FILE = '{"kind": "file", "version": 1, "path": "/etc/passwd", "digest": "", "wid
         *("[" * 100_000, "7", "{}", '{"kind": "file", "version": {}}'),
         *(
             FILE + end
-            for end in ('8, "height": 8, "more": 1}', "8}", '8, "height": "8"}', '8, "height": 100000000000}')
+            for end in (
+                '8, "height": 8, "more": 1}',
+                "8}",
+                '8, "height": "8"}',
+                '8, "height": 100000000000}',
+                '8, "height": 0}',
+            )
         ),
         '{"kind": "kidgym", "version": 2, "more": 1}',
     ],
@@ -371,6 +377,14 @@ def test_one_xml_in_utf16_costs_itself_only_and_is_named(tmp_path):
     bad, good = read_files(tmp_path)
     assert isinstance(bad, FileError) and str(bad).startswith(f"{xml}: is not UTF-8") and "UTF-16" in str(bad)
     assert not isinstance(good, FileError)
+
+
+def test_a_problem_behind_a_link_is_read_with_the_xml_beside_it(tmp_path):
+    write(official(generate("center_single", 3)), tmp_path / "RAVEN_3_train")
+    (tmp_path / "chosen").mkdir()
+    (tmp_path / "chosen/RAVEN_3_train.npz").symlink_to(tmp_path / "RAVEN_3_train.npz")
+    [found] = read_files(tmp_path / "chosen")
+    assert not isinstance(found, FileError)
 
 
 def test_a_stored_crc_that_is_wrong_is_found(tmp_path):

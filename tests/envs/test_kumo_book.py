@@ -71,6 +71,14 @@ def test_symbols_have_plain_numbers_and_units_after_the_names():
         assert not changed(book, task, domain, style)
 
 
+def test_outcomes_of_a_test_stand_in_the_order_of_its_rules():
+    states = State("red", ("Gout",)), State("green", ("Asthma",)), State("blue", ("Malaria",))
+    task, domain = game_of(Action("Color", "str", states))
+    for style in ("symbolic", "table"):
+        words = re.findall(r"\b(red|green|blue)\b", write_book(task, domain, style).split("Color")[-1])
+        assert words == ["red", "green", "blue"], style
+
+
 def test_what_a_range_ends_with_is_not_read_as_another_range():
     states = State((1, 2), ("Gout",)), State((200, 300), ("Asthma",)), State((1200, 3000), ())
     task, domain = game_of(Action("Weight", "float", states, "kg"))

@@ -166,6 +166,10 @@ CASES = {
         lambda d: d["actions"]["Weight"].update(unit="per minute"),
         ["action 'Weight'", "unit 'per minute'", "after a number"],
     ),
+    "unit that begins with a preposition": (
+        lambda d: d["actions"]["Weight"].update(unit="in grams"),
+        ["action 'Weight'", "unit 'in grams'", "after a number"],
+    ),
     "unknown key": (lambda d: color(d).update(color=1), ["action 'Color'", "unknown key 'color'"]),
     "missing key": (lambda d: d.pop("goal"), ["domain 'toy'", "'goal' is missing"]),
     "rule-outs that are no list": (
