@@ -1,9 +1,11 @@
 """Sealed games, and what was registered before a run beside what was done."""
 
+import dataclasses
 import json
 import re
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 
 from cluster.cli import main
@@ -11,9 +13,10 @@ from cluster.commands.compare import compare
 from cluster.config.settings import load_settings, make_suite
 from cluster.errors import UserError
 from cluster.stopping.challenge import check_run, new_challenge, open_challenge
-from cluster.stopping.registration import registration_table
+from cluster.stopping.registration import Registration, plan_hash, registration_table
 from cluster.storage.stored_run import Run
 from evals.sealed import commitment_of, read_secret
+from evals.stopping.rules import StopRule
 from tests.cluster.conftest import EASY
 
 SUITES = {
@@ -98,6 +101,28 @@ def command(*words):
     with pytest.raises(SystemExit) as ended:
         main(list(words))
     return ended.value.code
+
+
+@pytest.mark.parametrize(
+    ("changed", "broken"),
+    [
+        ({}, ()),
+        ({"registered": "2026-01-03T00:00:00+00:00"}, ("registered first",)),
+        ({"plan": plan_hash(["a"])}, ("plan",)),
+        ({"players": ("other",)}, ("players",)),
+        ({"rule": StopRule("decided", against="random")}, ("stopping rule",)),
+    ],
+)
+def test_each_part_of_a_registration_is_compared_by_itself(tmp_path, changed, broken):
+    stated = Registration(
+        "It wins.", "success", ("m",), 0.05, None, plan_hash(["a", "b"]), {}, "2026-01-01T00:00:00+00:00"
+    )
+    (tmp_path / "preregistration.json").write_text(dataclasses.replace(stated, **changed).to_json())
+    planned = pa.table({"episode_id": ["a", "b"], "player": ["m", "m"]})
+    sessions = [{"began": f"2026-01-0{day}T00:00:00+00:00"} for day in (4, 2)]
+    run = SimpleNamespace(path=tmp_path, rule=None, planned=planned, sessions=sessions)
+    rows = registration_table(run, "A").rows
+    assert {row[0] for row in rows if row[-1] != "yes"} == set(broken) and len(rows) == 5
 
 
 @pytest.mark.slow

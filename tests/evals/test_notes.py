@@ -72,6 +72,13 @@ def test_files_joined_in_any_order_say_the_same_and_exports_are_read_as_they_wer
     assert left.add(again) == 0
 
 
+def test_of_two_notes_with_one_id_the_first_counts(tmp_path):
+    file = filled(tmp_path / "run", note(text="first"))
+    other = filled(tmp_path / "other", note(text="second"))
+    file.path.write_bytes(file.path.read_bytes() + other.path.read_bytes())
+    assert [each.text for each in file.read().notes] == ["first"]
+
+
 def test_a_death_in_the_middle_of_a_line_costs_that_line_only(tmp_path):
     file = filled(tmp_path, note(1), note(2))
     whole = file.path.read_bytes()
