@@ -58,6 +58,23 @@ def test_a_commitment_is_kept_or_broken(tmp_path):
         open_challenge(other, published)
 
 
+def test_games_of_a_plan_are_told_from_those_of_a_secret_by_their_seeds(tmp_path):
+    file = tmp_path / "secret"
+    new_challenge(file)
+    section = {"type": "kidgym", **SUITES["kidgym"]}
+    sealed, free = make_suite({**section, "seeds": f"sealed:{file}"}).plan(), make_suite(section).plan()
+    for plan, row in (
+        (sealed, ("kidgym", 3, 0, "yes")),
+        (free, ("kidgym", 0, 3, "NO")),
+        ([*sealed[:2], free[2]], ("kidgym", 2, 1, "NO")),
+    ):
+        names = ("suite", "task", "level", "index", "seed")
+        planned = pa.Table.from_pylist([{name: getattr(episode, name) for name in names} for episode in plan])
+        run = SimpleNamespace(path=tmp_path, planned=planned, config={"suite": section})
+        table, others = check_run(run, file, commitment_of(read_secret(file)))
+        assert table.rows == (row,) and others == row[2]
+
+
 @pytest.mark.slow
 def test_a_run_is_checked_for_sealed_games(tmp_path):
     file = tmp_path / "secret"

@@ -35,6 +35,7 @@ from cluster.storage.spending import Spending, SpendingJournal
 from cluster.storage.stored_run import Run
 from evals.conversation import Record
 from evals.ledger.records import records_to_table
+from evals.notes import NotesFile
 from evals.players import BUILT_IN_PLAYERS
 from evals.suite import ledger_columns, play_episode
 from evals.summary.overview import overview
@@ -361,6 +362,54 @@ def test_replies_are_read_anew_and_the_ledger_stays(run_dir, capsys):
 def test_a_wrong_setting_of_rescore_is_named(run_dir, capsys, override, named):
     code, _, err = run_here(capsys, "rescore", str(run_dir), override)
     assert code == 2 and named in err, err
+
+
+# --- notes and settings ----------------------------------------------------------------------------------------------
+
+
+def test_notes_are_written_listed_exported_removed_and_read_again(run_dir, tmp_path, capsys):
+    def notes(*words):
+        code, out, err = run_here(capsys, "notes", str(run_dir), *words)
+        return code, out + err
+
+    first, second = Run(run_dir).episodes(["episode_id"])["episode_id"].to_pylist()[:2]
+    assert "no notes" in notes()[1] and "no notes with the tag odd" in notes("--tag", "odd")[1]
+    for episode, tag in ((first[:12].upper(), "odd"), (second, "fine")):
+        code, said = notes("--on", episode, "--tag", tag, "--text", f"this is {tag}", "--author", "ada")
+        assert code == 0 and "on episode" in said
+    code, said = notes()
+    assert code == 0 and "2 of 2 notes" in said and "this is odd" in said and first[:8] in said and "ada" in said
+    assert "this is fine" not in notes("--tag", "odd")[1]
+    file = tmp_path / "notes.csv"
+    assert "2 notes" in notes("--export", str(file))[1] and file.read_text().count("\n") == 3
+    odd = next(note.id for note in NotesFile(run_dir).read().notes if note.tag == "odd")
+    assert notes("--remove", odd[:6].upper()) == (0, f"removed note {odd}\n")
+    assert "0 notes added, 2 were there or had been removed" in notes("--import", str(file))[1]
+    for wrong, named in (
+        ("--remove=", "2 notes|no notes|1 notes"),
+        ("--remove=zz", "no notes begin so"),
+        ("--on=zz", "zz"),
+    ):
+        code, said = notes(wrong)
+        assert code == 2 and re.search(named, said), said
+
+
+def test_the_keys_of_a_group_are_listed_with_their_defaults_and_as_a_schema_for_editors(capsys):
+    code, out, _ = run_here(capsys, "settings", "suite=kumo", "cluster")
+    assert code == 0 and re.search(r"suite\.repeats +an integer, from 1 up +5", out) and "cluster.replicas" in out
+    code, out, _ = run_here(capsys, "settings", "suite=kumo", "--schema")
+    found = json.loads(out)
+    assert found["properties"]["repeats"]["default"] == 5 and found["properties"]["type"] == {"const": "kumo"}
+    assert found["additionalProperties"] is False
+    code, out, _ = run_here(capsys, "settings", "model=simulated", "--schema")
+    assert set(json.loads(out)["properties"]) >= {"engine", "sampling", "replica", "name"}
+    for words, named in (
+        (["suit=kumo"], "suite"),
+        (["suite="], "suite=NAME"),
+        (["suite=kumo", "cluster", "--schema"], "one"),
+    ):
+        code, _, err = run_here(capsys, "settings", *words)
+        assert code == 2 and named in err, err
 
 
 # --- models, version, suggestions, completion ------------------------------------------------------------------------

@@ -77,3 +77,21 @@ def test_a_secret_in_the_overrides_of_a_sweep_is_written_nowhere(tmp_path, monke
 @given(st.permutations(["suite=kumo", "model=a,b", "suite.seed=1,2"]))
 def test_a_multirun_that_is_started_again_is_of_the_same_group_whatever_the_order_of_its_words(words):
     assert module._group(words) == module._group(sorted(words)) != module._group(words[1:])
+
+
+def test_every_combination_is_played_and_called_by_what_not_all_were_given():
+    words = ["suite=kumo", "model=a,b", "suite.seed=1,2", "hydra.sweep.dir=x", "hydra/launcher=slurm"]
+    combinations = [*module._combinations(words)]
+    assert combinations == [["suite=kumo", f"model={model}", f"suite.seed={seed}"] for model in "ab" for seed in (1, 2)]
+    outcomes = [module.Outcome(tuple(each), 0) for each in combinations]
+    assert module._names_of(outcomes) == [
+        "model=a suite.seed=1",
+        "model=a suite.seed=2",
+        "model=b suite.seed=1",
+        "model=b suite.seed=2",
+    ]
+    assert module._names_of(outcomes[:1]) == ["suite=kumo model=a suite.seed=1"] and module._names_of([]) == []
+    assert module._names_of([module.Outcome((), 0)]) == ["run"]
+    for wrong in ("model=[a", "suite.domains=" + "[" * 5000):
+        with pytest.raises(UserError, match="cannot be read as KEY=VALUE|nested too deep"):
+            [*module._combinations([wrong])]
