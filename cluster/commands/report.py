@@ -91,6 +91,7 @@ def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = No
         raise UserError(f"--html {files.html}: is replaced if it exists, so its name must end with .html")
     if names and (len(names) != len(run_dirs) or len(set(names)) < len(names)):
         raise UserError(f"--names: {len(run_dirs)} runs need as many different names, separated by commas")
+    # Two paths of one run would count its games twice.
     resolved = [real_path(path) for path in run_dirs]
     for path, place in zip(run_dirs, resolved, strict=True):
         if resolved.count(place) > 1:
@@ -103,6 +104,7 @@ def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = No
         joint = _joint(runs, suites, results, names)
         return results, joint, _contents(joint, files)
 
+    # All is read before anything is shown or written: a driver may replace files meanwhile, and then it is read again.
     results, joint, contents = read_runs(runs, read)
     several = len(results) > 1
     for one, each in zip(joint.runs, results, strict=True):

@@ -96,6 +96,7 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
     """
     if play is None and is_human(settings.model.name):
         raise UserError(f"model={settings.model.name}: a person plays with `raycade play`")
+    # Whatever can be refused is refused before the directory is claimed, and before Ray and the model are started.
     directory = RunDirectory(settings.run_dir)
     begun = directory.begun
     directory.check_plan(settings.plan)
@@ -107,7 +108,8 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
     _check_answering(settings.model, directory, config)
     settings = with_commit(settings, directory.sessions)
     needs = settings.model.replica
-    if wasted := check_parallel(settings.model.engine, needs.gpus * needs.nodes):
+    wasted = check_parallel(settings.model.engine, needs.gpus * needs.nodes)
+    if wasted:
         warn(wasted)
     watcher = Watcher(make_tracker(settings.tracker))
     directory.claim()
@@ -130,6 +132,7 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
         except UserError:
             directory.discard()
             raise
+        # What the ledger lacks, and what of it is to be played again.
         resume = scan_resume(directory, settings.plan, stats, settings.retry_failed, settings.model.commit)
         directory.remove(resume.replaced)
         progress = Progress(stats)
@@ -147,6 +150,7 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
             except UserError:
                 directory.discard()
                 raise
+        # A stopped run is not scored: a batch system leaves it seconds.
         if stopped:
             watcher.finish(unscored_results(stats.to_json()))
             return CONTINUE, None

@@ -52,8 +52,11 @@ def ray_cluster(need: Need) -> Outcome:
     address = need.cluster.address
     if address is None and need.quick:
         return skipped("--quick")
-    if address not in (None, "auto") and (wrong := _greeted(str(address))) is not None:
-        return wrong
+    # An address is tried first, so that what is wrong with it is named.
+    if address not in (None, "auto"):
+        wrong = _greeted(str(address))
+        if wrong is not None:
+            return wrong
     import ray
 
     from cluster.ray_backend import actors, capacity

@@ -128,10 +128,12 @@ def usage_in_parts(prompt: Sequence[Any], completion: Sequence[Any], thought: An
         thought: Of these, tokens of thoughts.
         wrote: As of ``read_usage``.
     """
+    # A count that is none (negative, a text) makes its sum unknown; a part that is left out is 0, but for the first.
     asked = [token_count(prompt[0]), *(token_count(part or 0) for part in prompt[1:])]
     answered = [token_count(part or 0) for part in completion]
     prompt_tokens = None if None in asked else sum(part or 0 for part in asked)
     completion_tokens = None if None in answered else sum(part or 0 for part in answered)
+    # Whoever wrote something has used tokens: none told is not none used.
     if wrote and not completion_tokens:
         completion_tokens = None
     cached, written = (0, 0) if prompt_tokens is None else (asked[1] or 0, asked[2] or 0)

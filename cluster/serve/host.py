@@ -62,6 +62,7 @@ async def offer(
             if commits.failure is not None:
                 raise commits.failure
             await games.sweep()
+            # The stopping rule looks only where a game has ended since it looked last.
             if games.finished > looked:
                 looked = games.finished
                 state = await asyncio.to_thread(stopping.look)
@@ -70,6 +71,7 @@ async def offer(
                     games.keep(state.needed)
             progress.stage = f"games in play: {games.playing}"
             progress.update()
+            # The first signal lets games in play end within the grace time; a second one does not wait for them.
             if stop_signals.received and end is None:
                 end = time.monotonic() + grace_seconds
                 games.drain()
@@ -78,6 +80,7 @@ async def offer(
             stopped = len(stop_signals.received) > 1 or (end is not None and time.monotonic() > end)
             if stopped or (end is not None and not games.playing):
                 break
+        # Clients that ask once more are told that it is over.
         if games.over:
             await asyncio.sleep(GOODBYE_SECONDS)
         await commits.settle()

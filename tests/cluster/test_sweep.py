@@ -93,5 +93,5 @@ def test_every_combination_is_played_and_called_by_what_not_all_were_given():
     assert module._names_of(outcomes[:1]) == ["suite=kumo model=a suite.seed=1"] and module._names_of([]) == []
     assert module._names_of([module.Outcome((), 0)]) == ["run"]
     for wrong in ("model=[a", "suite.domains=" + "[" * 5000):
-        with pytest.raises(UserError, match="cannot be read as KEY=VALUE|nested too deep"):
+        with pytest.raises(UserError, match=r"cannot be read as KEY=VALUE|nested too deep"):
             [*module._combinations([wrong])]

@@ -384,6 +384,7 @@ def _together(world: World, cell: int, target: Item, carried: Item, opening: Fra
     aimed, used = traits(target.sprite), traits(carried.sprite)
     for sense in aimed.keys() & used.keys():
         values[f"{sense}: carried as the target"] = aimed[sense] == used[sense]
+    # A hint block of pairs (a key and the door that it opens, say): is the target the partner of what is carried?
     for row in world.hint.rows if world.hint is not None and world.hint.style == "pairs" else ():
         given, gets = (traits(each.sprite) for each in row)
         for sense in given.keys() & used.keys() & aimed.keys() - {"kind"}:
@@ -393,6 +394,7 @@ def _together(world: World, cell: int, target: Item, carried: Item, opening: Fra
                 values[f"order {sense}: target as the hint block's partner, read backwards"] = (
                     given[sense] == aimed[sense]
                 )
+    # A piece of a puzzle on the board of four: does it belong here by its side, its neighbors, and the hint block?
     if cell in BOARD and "side" in used:
         corner = BOARD.index(cell)
         belongs = str(corner + 1)
@@ -402,6 +404,7 @@ def _together(world: World, cell: int, target: Item, carried: Item, opening: Fra
         values["kind position: carried as its neighbors"] = any(
             part is not None and traits(part.sprite)["kind"] == used["kind"] for part in beside
         )
+        # The hint block as it is shown now, and in games of memory as it was shown at first.
         seen = (("", world.hint), ("memory ", opening.hint if world.memory else None))
         for needs, hint in seen:
             if hint is not None and len(hint.rows) == 2:

@@ -99,9 +99,11 @@ def join_runs(plan: pa.Table, ledger: pa.Table) -> Iterator[Run]:
     """Every planned run in the order of the plan."""
     rows = _rows_by_id(ledger)
     planned = plan.select(["episode_id", "player", "level", "task", "index", "group"]).to_pylist()
+    # What a finished run says of its task holds for all runs of the task, also for those that failed or are missing.
     known: dict[tuple[str, str, int], Mapping[str, Any]] = {}
     for entry in planned:
-        if (row := rows.get(entry["episode_id"], {})).get("status") == "done":
+        row = rows.get(entry["episode_id"], {})
+        if row.get("status") == "done":
             known[entry["task"], entry["level"], entry["index"]] = row
     for entry in planned:
         row = rows.get(entry["episode_id"], {})

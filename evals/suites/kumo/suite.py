@@ -411,11 +411,13 @@ class KumoSuite(Suite):
             raise ValueError(
                 "suite.book=written needs suite.tasks, a task file with books, as raycade kumo lab make leaves one"
             )
+        # Tasks that were made before are played as they are: no setting of the generator applies to them.
         given = "the tasks of a file (suite.tasks)" if self.tasks else "an imported benchmark (suite.source)"
         fixed = (("seed", 0), ("valid_truths", 1), ("structure", None), ("world", None), ("numeric", None))
         for setting, value in fixed if self.tasks or self.source else ():
             if getattr(self, setting) != value:
                 raise ValueError(f"suite.{setting} cannot be chosen for {given}")
+        # A world is built for one valid truth, on domains as they are.
         for setting, value in (("valid_truths", 1), ("structure", None), ("numeric", None)) if self.world else ():
             if getattr(self, setting) != value:
                 raise ValueError(f"suite.{setting} cannot be chosen with suite.world={self.world}")

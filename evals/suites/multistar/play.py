@@ -127,6 +127,7 @@ async def play_chain(questions: Sequence[Question], conversation: Conversation, 
         conversation: With its player.
         settings: Style, prior information and whether to sweep.
     """
+    # The chain: the questions of one level are asked at once, with what is told of their parents.
     asking = _Asking(conversation, settings)
     told: dict[str, int | None] = {}
     answers: dict[str, Answer] = {}
@@ -136,6 +137,7 @@ async def play_chain(questions: Sequence[Question], conversation: Conversation, 
         for question, answer in zip(level, await asking.all(prompts), strict=True):
             answers[question.node] = answer
             told[question.node] = question.key if settings.prior == "truth" else answer.option
+    # The sweep (MSEval): each question again for each answer that each of its parents might have had.
     swept = [
         question
         for question in questions
