@@ -273,3 +273,14 @@ def test_a_name_or_help_of_a_command_commands_no_terminal(folder, capsys):
     plugins._registered.cache_clear()
     code, _, err = run_here(capsys, "--help")
     assert code == 2 and "\x1b" not in err and "is no name" in err
+
+
+def test_a_checkout_is_told_by_the_names_of_its_files_as_by_what_is_in_them(tmp_path):
+    (tmp_path / "src").mkdir()
+    found = set()
+    for name, content in (("a.py", "x = 1"), ("b.py", "x = 1"), ("b.py", "x = 2"), ("c.txt", "no code")):
+        for old in (tmp_path / "src").glob("*.py"):
+            old.unlink()
+        (tmp_path / "src" / name).write_text(content)
+        found.add(checkout_digest(str(tmp_path)))
+    assert len(found) == 4, "of no file, too, as text is none of its code"

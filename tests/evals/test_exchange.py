@@ -579,6 +579,8 @@ def test_every_eval_ever_files_keep_the_rules_of_its_schema(name, tmp_path):
         for result in log["evaluation_results"]:
             low, high = (result["metric_config"][end] for end in ("min_score", "max_score"))
             assert float(low) <= result["score_details"]["score"] <= float(high)
+            if result["metric_config"]["metric_unit"] == "proportion":
+                assert (low, high) == (0, 1)
         for line in lines:
             assert set(line) >= REQUIRED
             assert set(line) <= INSTANCE

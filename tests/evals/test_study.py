@@ -15,7 +15,7 @@ from cluster.commands.study import sweeps
 from cluster.errors import UserError
 from evals.analysis.compare import Side
 from evals.study.conditions import conditions_of, factors_of
-from evals.study.effects import effects_table, interactions, main_effects, measured, shared_names
+from evals.study.effects import effects_figure, effects_table, interactions, main_effects, measured, shared_names
 from evals.study.split import PICTURES_ONLY, Pair, Played, pairs_of, split, split_table, text_twins
 from evals.study.variance import _ends, _shares, variance_shares
 from evals.suite import Suite
@@ -83,6 +83,9 @@ def test_effects_and_interactions_are_means_over_the_same_games(outcomes):
     (together,) = interactions(conditions, observations, name)
     assert together.difference.mean == pytest.approx(both - words - short + base)
     assert effects_table(name, [modality, history]).rows[0][:3] == ("modality", "text", "picture")
+    figure = effects_figure({name: [modality, history]})
+    assert figure.line == 0 and [*figure.panels] == [name], "differences stand beside a line at zero"
+    assert figure.series[0].x == ("modality=text (against picture)", "history=2 (against all)")
 
 
 def test_one_change_at_a_time_has_effects_but_neither_interactions_nor_shares():

@@ -5,6 +5,7 @@ import itertools
 import os
 import pickle
 import random
+import re
 import signal
 import sys
 from collections import Counter
@@ -18,6 +19,7 @@ from evals.suites.kidgym import KidGymSuite
 from evals.suites.kidgym.example import example_seed, worked_example
 from evals.suites.kidgym.prompts import letters_of
 from evals.suites.kidgym.published_environment.worker import GameProcess
+from evals.suites.kidgym.reasons import reason
 from evals.suites.kidgym.shortcuts import SHORTCUTS, shortcut_action
 from evals.suites.kidgym.templates import load_templates
 from evals.types import PlayerError, Reply
@@ -440,6 +442,55 @@ def test_the_worked_example_is_a_won_game_with_all_pictures_actions_and_reasons(
     example = "".join(part for part in worked_example(task, load_templates("")) if isinstance(part, str))
     assert "\n".join(goals) in example and all(example.count(goal) == 1 for goal in goals), "each goal once"
     assert "shortest way to the goal" not in texts(chat), "every task of the paper has reasons of its own"
+
+
+REASONS = {
+    "FI": ["Position I lacks the upper left quarter of the monkey, and slot D holds just that."],
+    "PU": [
+        "In the hint block, the triangle at position I has its right angle at the lower right. "
+        "Slot B holds the triangle that is turned like this."
+    ],
+    "CO": [
+        "I have 0 of 1. The pile with label 0 holds 1; then that is what the goal asks for.",
+        "The backpack holds 1, as many as the goal asks for.",
+    ],
+    "MMA": [
+        "The diamond lies at label 3. I remember that place.",
+        "The blue key, label 0, is within reach, and I need it for the blue door.",
+        "The blue key in slot A opens the blue door, label 4, which has its color.",
+        "The diamond lay where the chest with label 3 stands now, and the way to it is free.",
+    ],
+}
+
+
+@pytest.mark.parametrize("task", REASONS)
+def test_reasons_of_perfect_play_speak_of_the_game(task):
+    world = make(task, 1, example_seed(task))
+    said = []
+    for action in solve(world):
+        said.append(reason(world, action))
+        world.take(action)
+    assert said == REASONS[task]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_reasons_of_counting_add_up(seed):
+    """Whatever is collected: what a pile holds and what then is missing make up what was missing before."""
+    for variant in ("published", "balanced"):
+        world = make("CO", 3, seed, variant=variant)
+        for action in solve(world):
+            said = reason(world, action)
+            if action.verb != "declare" and variant == "published":
+                have, target, _, holds = map(int, re.findall(r"\d+", said)[:4])
+                left = re.search(r"then (\d+) will", said)
+                assert have + holds + (int(left[1]) if left else 0) == target == world.target
+            if action.verb != "declare" and variant == "balanced":
+                missing = int(re.search(r"missing: (\d+)", said)[1])
+                holds = int(re.search(r"holds (\d+)", said)[1])
+                left = re.search(r"then (\d+) will", said)
+                assert missing == holds + (int(left[1]) if left else 0)
+            world.take(action)
+        assert world.success
 
 
 def test_no_evaluated_episode_has_the_examples_seed(full_plan):
