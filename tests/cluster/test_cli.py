@@ -1,13 +1,16 @@
 """The command line as a user meets it: help, plans, errors with exit code 2, runs that end early, shards and merges."""
 
+import argparse
 import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from cluster import cli
+from cluster.commands.arguments import ADD_ARGUMENTS
 from cluster.commands.view import listen
 from cluster.config.settings import load_settings
 from cluster.errors import UserError
@@ -65,6 +68,30 @@ def test_no_help_waits_for_engines_or_the_cluster():
     lines = [line.split() for line in done.stdout.splitlines()]
     assert len(lines) > 30 and not done.returncode, done.stderr
     assert not [line for line in lines if len(line) > 1]
+
+
+def parsers_of(parser, words=()):
+    yield words, parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, each in action.choices.items():
+                yield from parsers_of(each, (*words, name))
+
+
+@pytest.mark.parametrize("command", [*ADD_ARGUMENTS, "kumo", "kidgym", "multistar"])
+def test_a_default_that_help_tells_is_the_parser_s(command):
+    [chosen] = (each for words, each in parsers_of(cli.parser_for(command)) if words == (command,))
+    for words, parser in parsers_of(chosen, (command,)):
+        for action in parser._actions:
+            told = re.search(r"\(default:? ([\w.,-]+)\)", action.help or "")
+            if told and isinstance(action.default, str | int | float) and action.default not in ("", False):
+                number = re.sub(r"(?<=\d),(?=\d)", "", told[1])
+                assert type(action.default)(number) == action.default, (*words, action.dest)
+
+
+def test_a_study_s_report_takes_any_number_of_runs():
+    options = cli.parser_for("study").parse_args(["study", "report", "one", "two", "three", "--player", "m"])
+    assert options.run_dirs == [Path("one"), Path("two"), Path("three")] and options.player == "m"
 
 
 def test_help_names_every_command_and_the_common_overrides(capsys):

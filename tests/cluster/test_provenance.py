@@ -1,5 +1,6 @@
 """Sessions of a run: what they were played with, and which of them belong to one retry."""
 
+import dataclasses
 import hashlib
 import importlib.metadata
 import platform
@@ -9,6 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from cluster.commands.resume import Resume
+from cluster.commands.run import _check_versions
 from cluster.errors import UserError
 from cluster.storage import provenance
 from cluster.storage.provenance import (
@@ -150,3 +153,12 @@ def test_outside_a_checkout_there_is_no_commit(monkeypatch, error):
 
     monkeypatch.setattr(provenance.subprocess, "run", run)
     assert provenance._commit() is None
+
+
+def test_other_versions_are_a_warning_and_with_strict_an_error(capsys):
+    resume = Resume([], {}, (), ["vllm 2 (earlier 1)"], ())
+    _check_versions(resume, strict=False)
+    assert "vllm 2 (earlier 1). Each row records its session" in " ".join(capsys.readouterr().err.split())
+    with pytest.raises(UserError, match=r"strict=true: software versions changed .*: vllm 2 \(earlier 1\)"):
+        _check_versions(resume, strict=True)
+    _check_versions(dataclasses.replace(resume, changes=()), strict=True)

@@ -394,3 +394,13 @@ def test_a_stored_crc_that_is_wrong_is_found(tmp_path):
     (tmp_path / "a.npz").write_bytes(wrong)
     with pytest.raises(FileError, match=r"damaged npz.*CRC"):
         read_npz(tmp_path / "a.npz")
+
+
+def test_an_archive_of_more_arrays_than_any_file_needs_is_refused(tmp_path):
+    many = {f"a{number}": npy(np.zeros(1)) for number in range(1001)}
+    (tmp_path / "many.npz").write_bytes(archive(**many))
+    with pytest.raises(FileError, match="would unpack to"):
+        read_npz(tmp_path / "many.npz")
+    many.popitem()
+    (tmp_path / "many.npz").write_bytes(archive(**many))
+    assert len(read_npz(tmp_path / "many.npz")) == 1000

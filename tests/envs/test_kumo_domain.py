@@ -446,3 +446,12 @@ SPELLINGS = {
 @pytest.mark.parametrize("british", SPELLINGS)
 def test_british_and_american_spelling_are_one_name(british):
     assert words(british) == words(SPELLINGS[british].upper())
+
+
+@pytest.mark.parametrize("name", ["toy.yml", "toy.yaml"])
+def test_a_domain_of_one_s_own_is_named_by_its_file(tmp_path, monkeypatch, name):
+    (tmp_path / name).write_text(yaml.safe_dump(toy_yaml(), sort_keys=False))
+    monkeypatch.chdir(tmp_path)
+    assert load_domain(name).truths == load_domain(tmp_path / name).truths
+    with pytest.raises(DomainError, match=r"no file 'other\.yml'"):
+        load_domain("other.yml")

@@ -409,6 +409,18 @@ def test_rows_for_nemo_gym_are_training_games_with_their_first_prompts(tmp_path,
     assert config["hunt"]["resources_servers"]["hunt"]["settings"] == {"highest": 50, "episodes": 4}
 
 
+def test_an_agent_of_nemo_gym_may_take_as_many_steps_as_the_longest_game(tmp_path):
+    settings = {"tasks": ["CL", "SE"], "levels": [1], "modes": ["zero_shot"], "episodes": 1}
+    write_server(tmp_path / "games", "kidgym", settings, 1)
+    _, episodes = TrainingGames("kidgym", **settings).block(0)
+    config = yaml.safe_load((tmp_path / "games" / "configs" / "games.yaml").read_text())
+    (agent,) = (
+        each["responses_api_agents"]["gymnasium_agent"] for each in config.values() if "responses_api_agents" in each
+    )
+    budgets = {episode.budget for episode in episodes}
+    assert len(budgets) > 1 and agent["max_steps"] == max(budgets)
+
+
 @pytest.mark.parametrize("count", [0, -5])
 def test_a_server_has_a_game_at_least(tmp_path, count):
     with pytest.raises(ValueError, match="1 or more"):

@@ -235,6 +235,14 @@ async def test_refusals_and_filters_are_told_from_answers(stub, name, answer, fi
     assert (await made.complete(request())).finish == finish
 
 
+def test_thoughts_of_several_blocks_are_told_apart_and_texts_go_on(stub):
+    kinds = [("thinking", "one"), ("text", "B"), ("thinking", "two"), ("text", "ut")]
+    blocks = [{"type": kind, kind: text, **({"signature": "s"} if kind == "thinking" else {})} for kind, text in kinds]
+    answer = {"content": blocks, "stop_reason": "end_turn", "usage": {"input_tokens": 1, "output_tokens": 2}}
+    found = engine("anthropic", stub).read_answer(answer, False)
+    assert (found.reasoning, found.text) == ("one\ntwo", "But") and len(found.kept) == 4
+
+
 def test_what_a_provider_does_not_take_is_refused_before_anything_is_sent(stub):
     for name, sampling, said in (
         ("anthropic", Sampling(temperature=0.0), "temperature"),

@@ -324,6 +324,7 @@ def test_attributes_and_parts_are_told_from_options_and_words():
         (["Circle", "Square"], "located at center", "shape"),
         (["More", "Fewer"], "edges of the shape", "shape"),
         (["More", "Fewer"], "objects", "number"),
+        (["Fewer", "Same"], "objects", "number"),
         (["Bigger", "Smaller"], "?", "size"),
         (["Lighter", "Darker"], "?", "color"),
         (["Yes", "No"], "the same size", "size"),
