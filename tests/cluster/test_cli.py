@@ -84,7 +84,7 @@ def test_a_default_that_help_tells_is_the_parser_s(command):
     for words, parser in parsers_of(chosen, (command,)):
         for action in parser._actions:
             told = re.search(r"\(default:? ([\w.,-]+)\)", action.help or "")
-            if told and isinstance(action.default, str | int | float) and action.default not in ("", False):
+            if told and type(action.default) in (int, float, str) and action.default != "":
                 number = re.sub(r"(?<=\d),(?=\d)", "", told[1])
                 assert type(action.default)(number) == action.default, (*words, action.dest)
 
