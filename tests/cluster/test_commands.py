@@ -151,6 +151,12 @@ def test_an_episode_is_shown_by_the_beginning_of_its_id(run_dir, capsys):
         assert text in out
 
 
+def test_counts_that_are_zero_are_not_shown(run_dir, capsys):
+    row = Run(run_dir).episodes(["episode_id", "prompt_tokens", "cost"]).to_pylist()[0]
+    _, out, _ = run_here(capsys, "show", str(run_dir), row["episode_id"])
+    assert not row["prompt_tokens"] and "prompt_tokens" not in out and "cost" not in out
+
+
 def test_control_characters_of_a_cause_are_shown_as_text(run_dir, capsys):
     code, out, _ = run_here(capsys, "show", str(run_dir), ids(run_dir)[0])
     assert code == 0 and "\\x1b[31mno" in out and "\x1b[31m" not in out

@@ -35,6 +35,20 @@ def test_blocks_are_as_long_as_vllm_made_them_on_a_cpu(heads, size, block):
     assert block_tokens({"num_attention_heads": 8, "hidden_size": 512}) is None
 
 
+@pytest.mark.parametrize(("kernel", "kept"), [(None, 3), (4, 3), (2, 1)])
+def test_the_convolution_of_a_delta_net_keeps_all_but_one_of_the_inputs_that_it_looks_at(kernel, kept):
+    sizes = {
+        "linear_num_key_heads": 2,
+        "linear_num_value_heads": 4,
+        "linear_key_head_dim": 64,
+        "linear_value_head_dim": 64,
+    }
+    attention = {"num_attention_heads": 1, "num_key_value_heads": 1, "head_dim": 1, "mamba_ssm_dtype": "bfloat16"}
+    config = {**sizes, **attention, **({} if kernel is None else {"linear_conv_kernel_dim": kernel})}
+    numbers = (2 * 2 * 64 + 4 * 64) * kept + 4 * 64 * 64
+    assert block_tokens(config, smallest=1) == numbers / 2, "a token keeps two numbers, a key and a value"
+
+
 def test_blocks_of_full_size_are_as_long_as_vllm_says_on_gpus():
     full = {
         **SHRUNKEN,
