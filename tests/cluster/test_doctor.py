@@ -115,6 +115,22 @@ def test_old_files_in_shared_memory_are_named_but_not_those_in_use(tmp_path):
     assert "psm_used" not in outcome.mend and "of_others" not in outcome.mend
 
 
+@pytest.mark.parametrize(("free", "status"), [(20, "ok"), (8, "warn")])
+def test_old_files_are_told_where_they_take_a_tenth_of_the_shared_memory_that_is_free(
+    tmp_path, monkeypatch, free, status
+):
+    shared = tmp_path / "shm"
+    shared.mkdir()
+    with (shared / "psm_left").open("wb") as left:
+        left.truncate(2**30)  # takes no room
+    os.utime(shared / "psm_left", (1, 1))
+    sizes = SimpleNamespace(f_frsize=2**30, f_blocks=32, f_bavail=free)
+    monkeypatch.setattr(machine, "SHM", shared)
+    monkeypatch.setattr(machine, "os", SimpleNamespace(statvfs=lambda path: sizes, getuid=os.getuid))
+    outcome = machine.shared_memory(need(tmp_path, "model=simulated"))
+    assert outcome.status == status and (status == "ok" or "1 old files, 1.0 GiB" in outcome.found)
+
+
 def test_few_open_files(tmp_path):
     def limit():
         resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
