@@ -101,6 +101,7 @@ def test_pictures_of_one_size_are_different_prefixes():
     assert _named([7, 9, 9, 8, 9], 9, [-1, -2]) == [7, -1, -1, 8, -2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_every_size_is_planned_in_every_slice(size, tmp_path, monkeypatch):
     monkeypatch.setattr("benchmarks.gpu.plays.model_folder", lambda name: tmp_path / name)

@@ -42,6 +42,7 @@ def test_every_table_of_a_suite_fits(name):
         check(table, brief=True)
 
 
+@pytest.mark.slow
 def test_a_brief_column_is_one_of_the_table():
     for name, suite in SUITES.items():
         for table in suite_results(suite, small_run(name), "scores"):

@@ -295,6 +295,7 @@ async def test_the_command_warns_of_what_is_missing(play, tmp_path, capsys):
     assert "warning: missing: shard=2/2" in err
 
 
+@pytest.mark.slow
 async def test_attempts_are_joined_each_once_and_the_latest_counts(play, tmp_path):
     one = await play("1", "shard=1/2", failing=("EngineKilled: first",))
     two, target = await play("2", "shard=2/2"), tmp_path / "whole"

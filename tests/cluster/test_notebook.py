@@ -28,6 +28,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_rows_keep_their_types_and_turns_name_their_episodes(folder):
     pytest.importorskip("pandas")
     run = raycade.run(folder / "wild")

@@ -213,6 +213,7 @@ def test_settings_of_outsiders_are_checked_by_what_they_declare_and_by_nothing_e
         assert str(refused.value) == f"suite.pegs={value}: must be a list, each an integer"
 
 
+@pytest.mark.slow
 def test_a_name_of_a_run_is_kept_and_changes_no_id_and_no_folder():
     plain, named = load_settings(["suite=kumo"]), load_settings(["suite=kumo", "name='prose, greedy'"])
     assert [episode.id for episode in named.plan] == [episode.id for episode in plain.plan]

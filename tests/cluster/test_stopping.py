@@ -122,6 +122,7 @@ def test_tables_of_a_stopped_run_are_anytime_valid(decided):
     assert any("anytime-valid" in note for note in table["notes"])
 
 
+@pytest.mark.slow
 def test_list_and_figures_of_a_stopped_run_have_the_intervals_of_its_tables(decided):
     (table,) = (each for each in summary(decided)["tables"] if each["name"] == "kumo_success")
     shares = [row[table["columns"].index("success")] for row in table["rows"]]

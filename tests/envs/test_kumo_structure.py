@@ -102,6 +102,7 @@ def test_a_permuted_domain_is_the_same_game_under_names_that_mislead():
         assert [(s.value, len(s.rules_out)) for s in one.states] == [(s.value, len(s.rules_out)) for s in two.states]
 
 
+@pytest.mark.slow
 @given(st.sampled_from(available_domains()), st.integers(0, 10_000))
 @settings(max_examples=25)
 def test_no_permuted_truth_keeps_its_name(name, seed):

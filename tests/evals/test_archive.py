@@ -321,6 +321,7 @@ def test_what_cannot_be_written_is_refused(tmp_path, capsys, given, said):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_the_licenses_of_all_packages_go_with_the_viewer_and_with_every_export(exported):
     folder, _ = exported
     shipped = (STATIC / "licenses.txt").read_text(encoding="utf-8")

@@ -17,6 +17,7 @@ VALUES = st.one_of(st.sampled_from(["a", "b", "", "x" * 40]), st.integers(0, 2),
 SECTION = st.dictionaries(st.sampled_from(["suite.p", "suite.q", "decoding"]), VALUES | st.lists(VALUES, max_size=2))
 
 
+@pytest.mark.slow
 @given(st.lists(SECTION, min_size=1, max_size=4))
 @settings(max_examples=300, deadline=None)
 def test_labels_are_short_different_and_of_as_few_settings_as_can_be(flat):

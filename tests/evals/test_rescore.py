@@ -3,6 +3,8 @@
 import dataclasses
 import re
 
+import pytest
+
 from evals.analysis import recorded
 from evals.analysis.recorded import stored_reply
 from evals.analysis.rescore import changes_table, reread_turn, rescore, rescored_run, rescored_table
@@ -102,6 +104,7 @@ def test_one_reply_is_read_in_place_of_the_stored_one():
     assert again == [(1, "purple"), (0, row["turns"][0]["action"]), (99, None)], "no turn has the number 99"
 
 
+@pytest.mark.slow
 def test_repeats_of_a_game_are_one_cluster_and_every_player_has_a_row():
     # Games of other domains and sizes have the same indices, and are other games all the same.
     two = {"domains": ["medical", "chemical"], "difficulties": ["3x4", "4x6"], "tasks_per_domain": 2, "repeats": 3}

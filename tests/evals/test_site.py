@@ -125,6 +125,7 @@ def test_every_link_leads_to_a_page_of_the_site(pages):
     assert seen == {*pages}, "and every page is linked"
 
 
+@pytest.mark.slow
 def test_what_a_model_or_a_setting_says_is_no_markup(pages):
     shown = pages[games_file("hostile", "kidgym")]
     safe = HOSTILE.replace("\x1b", r"\x1b").replace("\u202e", r"\u202e").replace("&", "&amp;").replace("<", "&lt;")

@@ -50,6 +50,7 @@ def test_a_folder_of_runs_is_shown_as_a_study_in_the_order_of_their_numbers(ask)
     assert sum(each["share"]["mean"] for each in success["variance"]) == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_the_games_behind_each_share_are_found_by_its_tag(ask):
     losses = ask("study").json()["losses"]
     assert [(each["run"], each["text_run"], each["about"]) for each in losses] == [

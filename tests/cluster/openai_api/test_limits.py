@@ -8,6 +8,7 @@ from cluster.engines.limits import AdaptiveConcurrency, PerMinute
 from tests.cluster.openai_api.stub import engine, request
 
 
+@pytest.mark.slow
 async def test_no_more_requests_at_once_than_asked_for(stub):
     stub.script = ["slow"]
     made = engine(stub, max_num_seqs=2)

@@ -88,6 +88,7 @@ async def test_a_request_that_fails_with_nobody_beside_it_fails_alone_too(stub, 
     assert (await made.complete(request())).text == "hello"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize("asked", [{"retry-after": "0.7"}, {"retry-after-ms": "700", "retry-after": "90"}], ids=str)
 async def test_retry_after_is_honored(stub, status, asked):

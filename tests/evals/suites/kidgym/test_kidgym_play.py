@@ -95,6 +95,7 @@ def test_all_modes_and_players_meet_the_identical_games(full_plan):
     }
 
 
+@pytest.mark.slow
 def test_the_budget_is_the_games_and_longer_games_are_expected_to_cost_more(full_plan):
     assert {(episode.task, episode.level): episode.budget for episode in full_plan} == {
         (task, str(level)): TASKS[task].budgets[level - 1] for task in TASKS for level in (1, 2, 3)
