@@ -24,7 +24,7 @@ COMMIT = re.compile(r"[0-9a-f]{40}")
 SECONDS = 10.0
 """For the hub's answer."""
 PATIENCE_SECONDS = 300.0
-"""So long a busy hub is asked again: hubs count requests over some minutes, and their faults rarely last longer."""
+"""For so long a busy hub is retried: hubs count requests over some minutes, and their faults rarely last longer."""
 LONGEST_PAUSE = 30.0
 """Seconds between two questions: 2, 4, 8 and so on until this, or as long as the hub asks for."""
 
@@ -75,7 +75,7 @@ def commit_of(model: str, revision: str, patience: float = 0.0) -> str:
     Args:
         model: ORGANIZATION/NAME on the hub.
         revision: A branch, a tag or a commit.
-        patience: Seconds for which a busy hub is asked again, if the cache does not know either. No replica could start
+        patience: Seconds for which a busy hub is retried, if the cache does not know either. No replica could start
             meanwhile; after that, replicas load what the hub gives them, and their errors are shown.
     """
     if COMMIT.fullmatch(revision):

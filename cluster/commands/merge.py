@@ -106,8 +106,8 @@ def _merge(target: Path, sources: Sequence[Path]) -> Joined:
         there = {part.name for part in directory.parts.glob("*.parquet")}
         if directory.begun != begun or (begun and there != directory.ledger.names):
             raise LedgerChangedError(str(directory.path))  # another merge ended just now
-        # From here on the target is written, each step so that a merge that is killed can be started again: the plan first,
-        # since it allows rows, and last of all what the copied rows replace.
+        # The target is written in an order in which a merge that was killed can be started again: the plan before the rows
+        # of its episodes, and parts are removed last.
         replaced = directory.ledger.replaced if begun else ()
         directory.begin(plan, {"config.yaml": yaml.safe_dump(config, sort_keys=False, allow_unicode=True)})
         if len(plan) > len(directory.planned):

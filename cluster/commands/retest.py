@@ -55,7 +55,7 @@ def retest(run: Run, share: float, seed: int = 0, overrides: Sequence[str] = ())
     # The journal of the run's batch jobs would give the same answers to the same turns, and nothing would be asked.
     if model.engine.get("batch"):
         raise UserError(
-            f"{run.path}: played in batches, which are not asked again; model.engine.batch=false asks turn by turn "
+            f"{run.path}: played in batches, which are not repeated; model.engine.batch=false asks turn by turn "
             "(give model.engine.prompt_price and completion_price: the stored ones are those of batches)"
         )
     chosen = sample_turns_to_ask(read_runs([run], lambda: _turn_counts(run.data, model.name)), share, seed)

@@ -96,7 +96,7 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
     """
     if play is None and is_human(settings.model.name):
         raise UserError(f"model={settings.model.name}: a person plays with `raycade play`")
-    # Whatever can be refused is refused before the directory is claimed, and before Ray and the model are started.
+    # Most mistakes are found here, before the directory is claimed and before Ray and the model are started.
     directory = RunDirectory(settings.run_dir)
     begun = directory.begun
     directory.check_plan(settings.plan)

@@ -312,7 +312,7 @@ def slurm(need: Need) -> Outcome:
     if " UP" in answer:
         return ok(answer)
     if not in_slurm() and not answer.startswith("Slurmctld"):
-        return skipped("scontrol is installed, but knows no cluster")
+        return skipped("scontrol is installed, but no cluster is configured")
     return Outcome(
         "fail" if in_slurm() else "warn",
         answer or "no answer",

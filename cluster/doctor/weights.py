@@ -313,7 +313,7 @@ def explained(error: Exception, id: str) -> tuple[str, str]:
     if isinstance(error, RevisionNotFoundError):
         return f"{id} has no such revision", "correct model.engine.revision (--revision of raycade fetch)"
     if isinstance(error, RepositoryNotFoundError) or status == 401:
-        return f"{endpoint()} knows no {id}, or hides it ({status})", f"correct the name; if it is private, {token}"
+        return f"{endpoint()} has no {id}, or hides it ({status})", f"correct the name; if it is private, {token}"
     if status == 429:
         wait = "wait some minutes and do it again" + ("" if has_token else "; with HF_TOKEN set more is allowed")
         return f"{endpoint()} had too many requests (429)", f"{wait}. Fetch once, then HF_HUB_OFFLINE=1 for all nodes"

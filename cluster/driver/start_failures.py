@@ -82,11 +82,11 @@ class StartFailures:
         if passing and self._seconds_since_first(slot) < PASSING_SECONDS:
             return "retry"
         self.counted[slot] = self.counted.get(slot, 0) + 1
-        # Nothing has started yet: the model or its settings may be at fault, and then no further try helps.
         on_gpu = place is not None and bool(place.gpus)
         where = place.device if place is not None and place.gpus else slot
         alike = re.sub(r"\d+", "0", cause)  # ports, sizes and process numbers differ from try to try
         self._places[alike].add(where)
+        # Nothing has started yet: the model or its settings may be at fault, and then no further try helps.
         if not self._any_started:
             if of_settings or PROVEN.search(cause):
                 return "fatal"

@@ -128,17 +128,23 @@ def usage_in_parts(prompt: Sequence[Any], completion: Sequence[Any], thought: An
         thought: Of these, tokens of thoughts.
         wrote: As of ``read_usage``.
     """
-    # A count that is none (negative, a text) makes its sum unknown; a part that is left out is 0, but for the first.
-    asked = [token_count(prompt[0]), *(token_count(part or 0) for part in prompt[1:])]
-    answered = [token_count(part or 0) for part in completion]
-    prompt_tokens = None if None in asked else sum(part or 0 for part in asked)
-    completion_tokens = None if None in answered else sum(part or 0 for part in answered)
-    # Whoever wrote something has used tokens: none told is not none used.
+    # Only the first part has to be told; the others are 0 where they are left out.
+    fresh, cached, written = token_count(prompt[0]), token_count(prompt[1] or 0), token_count(prompt[2] or 0)
+    prompt_tokens = _sum_of(fresh, cached, written)
+    completion_tokens = _sum_of(*(token_count(part or 0) for part in completion))
+    # A reply takes a token at least, so 0 is not told.
     if wrote and not completion_tokens:
         completion_tokens = None
-    cached, written = (0, 0) if prompt_tokens is None else (asked[1] or 0, asked[2] or 0)
+    if prompt_tokens is None:
+        cached = written = None
     reasoning = min(token_count(thought) or 0, completion_tokens or 0)
-    return Usage(prompt_tokens or None, completion_tokens, cached, reasoning, written)
+    return Usage(prompt_tokens or None, completion_tokens, cached or 0, reasoning, written or 0)
+
+
+def _sum_of(*counts: int | None) -> int | None:
+    """None where a count is none."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def _first_count(data: Any, *places: Sequence[str]) -> int:

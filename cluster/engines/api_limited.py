@@ -167,7 +167,7 @@ class LimitedEndpoint:
         # Only the endpoint knows its prices, and tells none this time: what was reserved counts.
         if self.spend.unpriced:
             return payment.most
-        # Prices are known, tokens are not, or some of them are not.
+        # Prices are known, but the answer tells no tokens, or not all of them.
         if usage == Usage():
             return self._most_price(most)
         prompt = most.prompt if usage.prompt is None else usage.prompt

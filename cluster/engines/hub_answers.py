@@ -16,7 +16,7 @@ from cluster.engines.base import HubBusyError
 BUSY = frozenset({408, 425, 429, *range(500, 600)})
 """Statuses of a hub that may answer in a while."""
 LONGEST_ASKED = 120.0
-"""Seconds: if a hub asks to wait longer, it is asked again after this time all the same."""
+"""Seconds: if a hub asks to wait longer, the request is retried after this time all the same."""
 WEIGHTS = ["*.safetensors", "*.bin", "*.pt", "*.pth", "*.gguf", "*.h5", "*.msgpack", "*.onnx", "*.ot", "original/*"]
 """Files of a model that are large."""
 ON_HUB = re.compile(r"[\w.-]+/[\w.-]+")
@@ -68,7 +68,7 @@ def _answer_of(error: BaseException) -> HubAnswer | None:
 
 
 def _printed_answer(printed: Sequence[str]) -> HubAnswer | None:
-    """The last request of which the hub's client says that it was refused, unless the client asked again."""
+    """The last request of which the hub's client says that it was refused, unless the client retried it."""
     last = None
     for line in printed:
         refused = GAVE_UP.search(line)

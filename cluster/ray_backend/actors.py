@@ -182,7 +182,7 @@ def create_replica(name: str, model: ModelSettings) -> ray.actor.ActorHandle:
         "num_cpus": needs.cpus,
         "memory": LITTLE_MEMORY,
         "max_concurrency": CALLS_AT_ONCE,
-        # A call that crashed an actor would crash the next one too, were it retried by Ray, which knows no prompts.
+        # A call that crashed an actor would crash the next one too, were it retried by Ray, which cannot tell prompts apart.
         "max_restarts": 0,
         "max_task_retries": 0,
         "scheduling_strategy": "SPREAD",

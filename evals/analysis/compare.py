@@ -181,7 +181,9 @@ def flips(first: Side, second: Side) -> list[Flip]:
     for part in first.suite.parts:
         others = _outcomes(second.run.of(part.name), second.player)
         for game, (won, one) in _outcomes(first.run.of(part.name), first.player).items():
-            there, other = others.get(game, (won, ""))  # a game that only one side has played is no flip
+            if game not in others:
+                continue
+            there, other = others[game]
             if won != there:
                 found.append(Flip(part.name, game[:5], first.label if won else second.label, (one, other)))
     return sorted(found, key=lambda flip: (flip.won_by == first.label, flip.suite, flip.game))

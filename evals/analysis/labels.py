@@ -61,9 +61,7 @@ def run_names(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     for (suite, model), alike in groups.items():
         own = run_labels(alike)
         for folder, each in alike.items():
-            words = [model]
-            if with_suite:
-                words.insert(0, suite)
+            words = [suite, model] if with_suite else [model]
             if len(alike) > 1:
                 words.append(own[folder])
             described = ", ".join(filter(None, words))

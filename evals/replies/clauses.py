@@ -100,15 +100,18 @@ def _sentences(tokens: Sequence[str]) -> Iterator[tuple[list[str], bool]]:
 def _doubts_unnamed(sentence: Sequence[str], options: Options) -> bool:
     """Whether a sentence that names no option doubts what was said: decides for another, weighs, or stops to think."""
     first, said = sentence[0], set(sentence) - options.known
-    stops_to_think = first in ("wait", "hmm", "hm")
-    # "Or it is ..."
-    weighs = len(sentence) == 3 and sentence[-2:] == ["it", "is"]
-    # "It isn't likely."
-    denies = first in ("it", "is", "this", "that") and not said.isdisjoint(_NOT)
-    # A number that no option has.
-    names_another = options.numeric and any(word.isdecimal() for word in said)
-    if stops_to_think or weighs or denies or names_another:
+    if first in ("wait", "hmm", "hm"):
         return True
+    # "Or it is ..."
+    if len(sentence) == 3 and sentence[-2:] == ["it", "is"]:
+        return True
+    # "It isn't likely."
+    if first in ("it", "is", "this", "that") and not said.isdisjoint(_NOT):
+        return True
+    # A number that no option has, where options are numbers.
+    if options.numeric and any(word.isdecimal() for word in said):
+        return True
+    # "The other one, then."
     return any(_points_elsewhere(clause, options) for clause in _clauses(sentence, options))
 
 

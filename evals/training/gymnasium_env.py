@@ -192,15 +192,11 @@ def _pictures(turn: Turn | None) -> list[Picture]:
 def register_suites() -> None:
     """Register each suite, of installed packages and plugin folders, as ``raycade/CLASS-v0``; none is imported.
 
-    May be called again for a plugin folder that was added later.
+    May be called again for a plugin folder that was added later. Gymnasium warns where two suites have one class name.
     """
     for name, place in plugins.registered(SUITES).items():
         class_name = place.rpartition(":")[2].removesuffix("Suite")
-        id = f"raycade/{class_name}-v0"
-        if id in gymnasium.registry:
-            continue
-        gymnasium.register(
-            id=id,
-            entry_point="evals.training.gymnasium_env:SuiteEnv",
-            kwargs={"suite": name},
-        )
+        id, arguments = f"raycade/{class_name}-v0", {"suite": name}
+        known = gymnasium.registry.get(id)
+        if known is None or known.kwargs != arguments:
+            gymnasium.register(id=id, entry_point="evals.training.gymnasium_env:SuiteEnv", kwargs=arguments)

@@ -283,4 +283,4 @@ def test_a_checkout_is_told_by_the_names_of_its_files_as_by_what_is_in_them(tmp_
             old.unlink()
         (tmp_path / "src" / name).write_text(content)
         found.add(checkout_digest(str(tmp_path)))
-    assert len(found) == 4, "of no file, too, as text is none of its code"
+    assert len(found) == 4, "a folder without code has a digest of its own"

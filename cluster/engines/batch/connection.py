@@ -232,7 +232,7 @@ class BatchConnection(ClientConnection):
         self._hand_out(job, await self._answers(job))
 
     def _hand_out(self, job: Job, answers: Mapping[str, Mapping[str, Any]]) -> None:
-        """Write down what a job answered, then give it to the games; turns without an answer are asked again."""
+        """Write down what a job answered, then give it to the games; turns without an answer are retried."""
         self.store.answered({turn: self._redacted(answers.get(turn, EXPIRED)) for turn in job.turns})
         self.store.over(job)
         for turn in job.turns:

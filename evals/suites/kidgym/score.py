@@ -138,10 +138,10 @@ def best_shortcut(
         if (of_task, of_level) == (task, level) and games.played.any():
             of_run.setdefault(player, []).extend(games.success[games.played].tolist())
     reached: dict[str, Estimate | float] = {player: proportion_estimate(wins) for player, wins in of_run.items()}
-    # 2. Without these what was measured once, which only the published levels have.
+    # 2. If it has played none, the stored measurements, which there are of the published levels only.
     if not reached and level in LEVEL_WEIGHTS:
         reached = {name: tasks[task][int(level) - 1] for name, tasks in SHORTCUT_SUCCESS.items() if task in tasks}
-    # 3. In any case what a search has learned (evals/shortcut_search).
+    # 3. In any case the players that a search has learned (evals/shortcut_search).
     reached |= learned_shortcut(task, level)
     if not reached:
         return None, None
