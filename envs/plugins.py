@@ -40,16 +40,22 @@ def folders() -> list[Path]:
         ValueError: a folder has a module with the name of one that lies elsewhere, ``random.py`` say. Here the other one
             would be imported, but in child processes, whose ``PYTHONPATH`` comes first, that of the folder.
     """
-    named = [Path(name).expanduser().absolute() for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name]
-    inherited = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    named = [Path(name).expanduser().absolute() for name in _listed_in(VARIABLE)]
+    inherited = _listed_in("PYTHONPATH")
     for folder in map(str, named):
         if folder not in sys.path:
             _refuse_taken_names(Path(folder))
             sys.path.append(folder)
+        # What child processes import from.
         if folder not in inherited:
             inherited.append(folder)
             os.environ["PYTHONPATH"] = os.pathsep.join(inherited)
     return named
+
+
+def _listed_in(variable: str) -> list[str]:
+    """The folders that an environment variable lists, as ``PATH`` does."""
+    return [name for name in os.environ.get(variable, "").split(os.pathsep) if name]
 
 
 def _refuse_taken_names(folder: Path) -> None:
@@ -76,14 +82,18 @@ def registered(group: str, built_in: Mapping[str, str] = MappingProxyType({})) -
 def _registered(
     group: str, built_in: tuple[tuple[str, str], ...], places: tuple[str, ...]
 ) -> tuple[tuple[str, str], ...]:
-    found = dict(built_in)
-    sources: list[tuple[str, str, str]] = [
-        (entry.name, _without_extras(entry), f"the installed package {entry.dist.name if entry.dist else '?'}")
-        for entry in importlib.metadata.entry_points(group=group)
-    ]
+    sources: list[tuple[str, str, str]] = []
+    for entry in importlib.metadata.entry_points(group=group):
+        package = "?"
+        if entry.dist:
+            package = entry.dist.name
+        sources.append((entry.name, _without_extras(entry), f"the installed package {package}"))
     for folder in places:
-        sources += [(name, value, folder) for name, value in _listed(Path(folder), group).items()]
+        for name, value in _listed(Path(folder), group).items():
+            sources.append((name, value, folder))
+    found = dict(built_in)
     for name, value, source in sources:
+        # The same name may come twice, as long as it stands for the same.
         if found.get(name, value) != value:
             raise ValueError(f"{group}: the name {name!r} of {source} is taken already, by {found[name]}")
         found[name] = value
@@ -121,11 +131,15 @@ def _listed(folder: Path, group: str) -> dict[str, str]:
         section = read_toml(path).get(group, {})
     except FileError as error:
         raise ValueError(f"{VARIABLE}: {error}") from error
-    if not isinstance(section, dict) or not all(isinstance(value, str) for value in section.values()):
-        raise ValueError(f'{VARIABLE}: {path}: ["{group}"] must hold lines like name = "module:Class"')
+    here = f'{VARIABLE}: {path}: ["{group}"]'
+    lines_wanted = ValueError(f'{here} must hold lines like name = "module:Class"')
+    if not isinstance(section, dict):
+        raise lines_wanted
+    if not all(isinstance(value, str) for value in section.values()):
+        raise lines_wanted
     for name in section:
         if not _NAME.fullmatch(name):
-            raise ValueError(f'{VARIABLE}: {path}: ["{group}"]: {name!r} is no name: letters, digits, _ - . only')
+            raise ValueError(f"{here}: {name!r} is no name: letters, digits, _ - . only")
     return section
 
 
@@ -159,13 +173,17 @@ def load(group: str, name: str, built_in: Mapping[str, str] = MappingProxyType({
     module, _, attribute = names[name].partition(":")
     try:
         found = importlib.import_module(module)
-        return getattr(found, attribute) if attribute else found
+        if attribute:
+            found = getattr(found, attribute)
+        return found
     except ModuleNotFoundError as error:
         raise ValueError(missing_package(group, name, error)) from error
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # what a module of others does while it is imported; SystemExit is none of Exception
-        reason = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
+        reason = f"{type(error).__name__}: {error}"
+        if isinstance(error, ImportError | AttributeError):
+            reason = str(error)
         raise ValueError(f"{name} ({names[name]}{_file_of(module)}) cannot be imported: {reason}") from error
 
 

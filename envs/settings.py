@@ -64,6 +64,7 @@ Share = Annotated[float, Interval(ge=0, le=1)]
 Seconds = Annotated[float, Gt(0), Unit("seconds")]
 
 _WORDS: Final[Mapping[Any, str]] = {
+    Any: "anything",
     NoneType: "null",
     bool: "true or false",
     int: "an integer",
@@ -98,19 +99,23 @@ class Setting:
 
 def settings_of(cls: Any) -> Mapping[str, Setting]:
     """The arguments of a class's constructor by name."""
-    # The types of a dataclass's inherited fields are resolved where each base class stands.
-    declaring = cls if dataclasses.is_dataclass(cls) else inspect.getattr_static(cls, "__init__")
+    declaring = inspect.getattr_static(cls, "__init__")
+    fields: tuple[dataclasses.Field[Any], ...] = ()
+    if dataclasses.is_dataclass(cls):
+        # The types of a dataclass's inherited fields are resolved where each base class stands.
+        declaring = cls
+        fields = dataclasses.fields(cls)
     try:
         hints = get_type_hints(declaring, include_extras=True)
     except NameError:  # types that are imported for type checkers only
         hints = {}
     # A field with a factory has a placeholder for its default in the signature.
-    fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
     made = {field.name: field.default_factory() for field in fields if callable(field.default_factory)}
-    return {
-        name: Setting(hints.get(name, Any), made.get(name, parameter.default))
-        for name, parameter in inspect.signature(cls).parameters.items()
-    }
+    settings = {}
+    for name, parameter in inspect.signature(cls).parameters.items():
+        default = made.get(name, parameter.default)
+        settings[name] = Setting(hints.get(name, Any), default)
+    return settings
 
 
 # --- checks ----------------------------------------------------------------------------------------------------------
@@ -229,19 +234,27 @@ def _message(section: str, kinds: Mapping[str, Any], values: Mapping[str, Any], 
     if not places:
         return f"{section}: holds text that is not valid Unicode"
     key = places[0]
-    here = [error for error in errors if error["loc"][0] == key]
-    own = [str(error["ctx"]["error"]) for error in here if error["type"] == "value_error"]
+    own: list[str] = []
+    bad_words: list[str] = []
+    for error in errors:
+        if error["loc"][0] != key:
+            continue
+        if error["type"] == "value_error":
+            own.append(str(error["ctx"]["error"]))
+        if error["type"] == "literal_error" and isinstance(error["input"], str):
+            bad_words.append(error["input"])
+    # What a check of our own says (as ``Distinct`` does) stands in place of the declared type.
     what = own[0] if own else f"must be {describe(kinds[key])}"
-    bad_words = [
-        error["input"] for error in here if error["type"] == "literal_error" and isinstance(error["input"], str)
-    ]
-    near = did_you_mean(bad_words[0], _literals(kinds[key])) if bad_words else ""
+    near = ""
+    if bad_words:
+        near = did_you_mean(bad_words[0], _literals(kinds[key]))
     path = f"{section}.{key}" if section else key
     return f"{path}={shown(values[key])}: {what}{near}"
 
 
 def shown(value: Any) -> str:
     """A value as it is written on the command line, cut at ``MOST_SHOWN`` characters."""
+    # As YAML writes them, and Python does not.
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -249,10 +262,13 @@ def shown(value: Any) -> str:
     if isinstance(value, list | tuple):
         text = f"[{', '.join(map(shown, value))}]"
     elif isinstance(value, Mapping):
-        text = "{" + ", ".join(f"{key}: {shown(each)}" for key, each in value.items()) + "}"
+        pairs = [f"{key}: {shown(each)}" for key, each in value.items()]
+        text = "{" + ", ".join(pairs) + "}"
     else:
         text = str(value)
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+    if len(text) > MOST_SHOWN:
+        return f"{text[:MOST_SHOWN]}..."
+    return text
 
 
 def _literals(kind: Any) -> list[str]:
@@ -271,25 +287,49 @@ def describe(kind: Any) -> str:
     if origin is Annotated:
         return _described(arguments[0], list(_flat(arguments[1:])))
     if origin in (Union, UnionType):
-        words = [describe(each) for each in arguments]
-        for item in words:  # one item or a list of such: the item is described once
-            words = [text.replace(f"list, each {item}", "list of these") for text in words]
-        return ", or ".join(words)
+        return _alternatives(arguments)
     if origin is Literal:
-        return "one of " * (len(arguments) > 1) + ", ".join(map(str, arguments))
+        words = ", ".join(map(str, arguments))
+        if len(arguments) > 1:
+            words = f"one of {words}"
+        return words
     if origin in (tuple, list, Sequence):
         return f"a list, each {describe(arguments[0])}"
+    # A mapping may be declared with the types of its keys and values, or without.
     if origin in (dict, Mapping) or kind in (dict, Mapping):
         return "a mapping"
-    return "anything" if kind is Any else _WORDS.get(kind, str(kind))
+    return _WORDS.get(kind, str(kind))
+
+
+def _alternatives(kinds: Sequence[Any]) -> str:
+    """Several types in words; where one is an item and another a list of such, the item is described once."""
+    words = [describe(each) for each in kinds]
+    for item in words:
+        words = [text.replace(f"list, each {item}", "list of these") for text in words]
+    return ", or ".join(words)
+
+
+def _bounds_in_words(marks: Sequence[Any]) -> list[str]:
+    bounds: dict[str, Any] = {}
+    for mark in marks:
+        if type(mark) in _BOUNDS:
+            name, _ = _BOUNDS[type(mark)]
+            bounds[name] = mark
+    # The usual pair has words of its own.
+    if bounds.keys() == {"ge", "le"}:
+        return [f"from {bounds['ge'].ge} to {bounds['le'].le}"]
+    said = []
+    for name, text in _BOUNDS.values():
+        if name in bounds:
+            limit = getattr(bounds[name], name)
+            said.append(text.format(limit))
+    return said
 
 
 def _described(base: Any, marks: Sequence[Any]) -> str:
     words = describe(base)
-    bounds = {_BOUNDS[type(mark)][0]: mark for mark in marks if type(mark) in _BOUNDS}
-    said = [text.format(getattr(bounds[name], name)) for name, text in _BOUNDS.values() if name in bounds]
-    if bounds.keys() == {"ge", "le"}:
-        said = [f"from {bounds['ge'].ge} to {bounds['le'].le}"]
+    said = _bounds_in_words(marks)
+    # Units and lengths go into the words of the type; bounds stand after them.
     for mark in marks:
         if isinstance(mark, Unit):
             words += f" of {mark.unit}"
@@ -297,7 +337,9 @@ def _described(base: Any, marks: Sequence[Any]) -> str:
             words = words.replace("a ", "a non-empty ", 1)
         if isinstance(mark, Distinct):
             said.append("none twice")
-    return ", ".join([words, *([" and ".join(said)] if said else [])])
+    if not said:
+        return words
+    return f"{words}, {' and '.join(said)}"
 
 
 def _flat(marks: Iterable[Any]) -> Iterable[Any]:

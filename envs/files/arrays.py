@@ -101,12 +101,15 @@ def _strings(data: bytes, place: str) -> NDArray[Any]:
         found = _StringsUnpickler(io.BytesIO(data), encoding="latin1").load()
     except Exception as error:  # a broken pickle may raise anything at all
         raise FileError(place, f"refused to unpack objects: {error}") from None
-    names = found.names if isinstance(found, _PickledArray) else None
+    no_strings = FileError(place, "refused to unpack objects: an object array may hold strings only")
+    if not isinstance(found, _PickledArray):
+        raise no_strings
+    names = found.names
     if not isinstance(names, list) or not names:
-        raise FileError(place, "refused to unpack objects: an object array may hold strings only")
+        raise no_strings
     for name in names:
         if not isinstance(name, str | bytes):
-            raise FileError(place, "refused to unpack objects: an object array may hold strings only")
+            raise no_strings
         if len(name) > _LONGEST_STRING:
             raise FileError(place, "refused to unpack objects: a string is too long")
     return np.array(names)

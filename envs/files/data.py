@@ -185,6 +185,10 @@ def read_yaml(path: str | Path) -> Any:
     return parse_yaml(read_text(path, YAML_BOUNDS.size), path)
 
 
+_PYYAML_ERRORS = (yaml.YAMLError, ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError)
+"""PyYAML lets these through for values that look like dates and numbers, and for wrong uses of its own tags."""
+
+
 def parse_yaml(text: str, place: object, bounds: Bounds = YAML_BOUNDS, plain: bool = False) -> Any:
     """A YAML value from a text.
 
@@ -204,15 +208,25 @@ def parse_yaml(text: str, place: object, bounds: Bounds = YAML_BOUNDS, plain: bo
     try:
         _check_events(text, place, bounds, plain)
         return yaml.load(text, _Loader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f"{place}, line {mark.line + 1}" if mark else place
-        raise FileError(where, f"is not YAML: {error.problem or error.context}") from None
-    except FileError:
+    except FileError:  # a ValueError, too, but one that says what is wrong
         raise
-    except (yaml.YAMLError, ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError) as error:
-        # PyYAML lets these through for values that look like dates and numbers, and for wrong uses of its own tags.
+    except yaml.MarkedYAMLError as error:
+        where = place
+        mark = error.problem_mark
+        if mark:
+            where = f"{place}, line {mark.line + 1}"
+        what = error.problem or error.context
+        raise FileError(where, f"is not YAML: {what}") from None
+    except _PYYAML_ERRORS as error:
         raise FileError(place, f"is not YAML: {error or type(error).__name__}") from None
+
+
+def _check_plain(event: yaml.NodeEvent, line: str) -> None:
+    """Refuses anchors, aliases and tags."""
+    if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
+        raise FileError(line, "anchors and aliases (& and *) are not allowed; put such text in quotes")
+    if getattr(event, "tag", None):
+        raise FileError(line, "tags (!) are not allowed; put such text in quotes")
 
 
 def _check_events(text: str, place: object, bounds: Bounds, plain: bool) -> None:
@@ -231,21 +245,23 @@ def _check_events(text: str, place: object, bounds: Bounds, plain: bool) -> None
             continue
         if not isinstance(event, yaml.NodeEvent):
             continue
-        line = f"{place}, line {event.start_mark.line + 1}" if event.start_mark else str(place)
-        if plain and (isinstance(event, yaml.AliasEvent) or event.anchor is not None):
-            raise FileError(line, "anchors and aliases (& and *) are not allowed; put such text in quotes")
-        if plain and getattr(event, "tag", None):
-            raise FileError(line, "tags (!) are not allowed; put such text in quotes")
+        line = str(place)
+        if event.start_mark:
+            line = f"{place}, line {event.start_mark.line + 1}"
+        if plain:
+            _check_plain(event, line)
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in anchored:
                 raise FileError(line, f"alias *{event.anchor} stands for nothing, or for what it is part of")
             more_nodes, more_characters = anchored[event.anchor]
-            nodes, characters = nodes + more_nodes, characters + more_characters
+            nodes += more_nodes
+            characters += more_characters
         elif isinstance(event, yaml.CollectionStartEvent):
             started.append((event.anchor, nodes, characters))
             nodes += 1
         elif isinstance(event, yaml.ScalarEvent):
-            nodes, characters = nodes + 1, characters + len(event.value)
+            nodes += 1
+            characters += len(event.value)
             if event.anchor is not None:
                 anchored[event.anchor] = (1, len(event.value))
         if len(started) > bounds.depth:

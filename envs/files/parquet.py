@@ -74,35 +74,49 @@ def check_memory(path: str | Path, file: pq.ParquetFile, read: Collection[str] |
         FileError: they would.
     """
     status = Path(path).stat()
-    version = (str(path), status.st_ino, status.st_size, status.st_mtime_ns)
     names = None if read is None else frozenset(read)
-    if (*version, names) not in _sound:  # a ledger's part is opened several times
-        leaves: Collection[int] = range(file.metadata.num_columns)
-        if names is not None:
-            within = tuple(f"{name}." for name in names)
-            paths = [file.schema.column(leaf).path for leaf in leaves]
-            leaves = [
-                leaf for leaf, leaf_path in enumerate(paths) if leaf_path in names or leaf_path.startswith(within)
-            ]
-        _check_leaves(Path(path), file.metadata, leaves, max(MOST_BYTES, MOST_RATIO * status.st_size))
-        _sound.add((*version, names))
+    version = (str(path), status.st_ino, status.st_size, status.st_mtime_ns, names)
+    if version in _sound:  # a ledger's part is opened several times
+        return
+    leaves: Collection[int] = range(file.metadata.num_columns)
+    if names is not None:
+        # A name stands for a column, and for all that is nested in it.
+        within = tuple(f"{name}." for name in names)
+        named = []
+        for leaf in leaves:
+            leaf_path = file.schema.column(leaf).path
+            if leaf_path in names or leaf_path.startswith(within):
+                named.append(leaf)
+        leaves = named
+    most = max(MOST_BYTES, MOST_RATIO * status.st_size)
+    _check_leaves(Path(path), file.metadata, leaves, most)
+    _sound.add(version)
 
 
 def _check_leaves(path: Path, footer: pq.FileMetaData, leaves: Collection[int], most: int) -> None:
     groups = range(footer.num_row_groups)
-    bounds = {leaf: sum(_bound(footer, group, leaf) for group in groups) for leaf in leaves}
-    names = {leaf: footer.schema.column(leaf).path for leaf in leaves}
-    texts = [leaf for leaf in leaves if any(_has_dictionary(footer, group, leaf) for group in groups)]
-    # the columns of texts whose footers do not tell, those that may take most of all first
+    bounds: dict[int, int] = {}
+    names: dict[int, str] = {}
+    texts: list[int] = []
+    for leaf in leaves:
+        bounds[leaf] = sum(_bound(footer, group, leaf) for group in groups)
+        names[leaf] = footer.schema.column(leaf).path
+        if any(_has_dictionary(footer, group, leaf) for group in groups):
+            texts.append(leaf)
+    # Mostly the footer settles it.
+    if sum(bounds.values()) <= most:
+        return
+    # Of a column of texts it does not tell: these are read, one by one until the sum is small enough, those that may take most
+    # of all first.
     texts.sort(key=lambda leaf: bounds[leaf], reverse=True)
-    if sum(bounds.values()) > most:
-        with pq.ParquetFile(path, read_dictionary=[names[leaf] for leaf in texts]) as file:
-            while texts and sum(bounds.values()) > most:
-                leaf = texts.pop(0)
-                stored = sum(footer.row_group(group).column(leaf).total_uncompressed_size for group in groups)
-                bounds[leaf] = stored + _text_bytes(file, names[leaf])
-    if sum(bounds.values()) > most:
-        raise FileError(path, f"would take {sum(bounds.values()):,} bytes of memory, where at most {most:,} are read")
+    with pq.ParquetFile(path, read_dictionary=[names[leaf] for leaf in texts]) as file:
+        for leaf in texts:
+            stored = sum(footer.row_group(group).column(leaf).total_uncompressed_size for group in groups)
+            bounds[leaf] = stored + _text_bytes(file, names[leaf])
+            if sum(bounds.values()) <= most:
+                return
+    total = sum(bounds.values())
+    raise FileError(path, f"would take {total:,} bytes of memory, where at most {most:,} are read")
 
 
 def _has_dictionary(footer: pq.FileMetaData, group: int, leaf: int) -> bool:
@@ -125,16 +139,22 @@ def _bound(footer: pq.FileMetaData, group: int, leaf: int) -> int:
 def _text_bytes(file: pq.ParquetFile, name: str) -> int:
     """The bytes that a column of texts takes in truth; its texts are read once in each row group, however often they occur."""
     groups = list(range(file.num_row_groups))
-    # Arrow reads a dictionary within lists from one row group at a time only.
-    readings = [[group] for group in groups] if "." in name else [groups]
+    readings = [groups]
+    if "." in name:
+        # Arrow reads a dictionary within lists from one row group at a time only.
+        readings = [[group] for group in groups]
     total = 0
-    for batch in (each for some in readings for each in file.iter_batches(65_536, some, [name])):
-        for column in batch.columns:
-            texts = _innermost(column)
-            if isinstance(texts, pa.DictionaryArray):
-                total += pc.sum(pc.binary_length(texts.dictionary).take(texts.indices)).as_py() or 0
-            else:
-                total += texts.nbytes
+    for some in readings:
+        for batch in file.iter_batches(65_536, some, [name]):
+            for column in batch.columns:
+                texts = _innermost(column)
+                if isinstance(texts, pa.DictionaryArray):
+                    # A text is stored once here, and counts wherever it occurs.
+                    of_each = pc.binary_length(texts.dictionary)
+                    lengths = of_each.take(texts.indices)
+                    total += pc.sum(lengths).as_py() or 0  # the sum of no lengths is null
+                else:
+                    total += texts.nbytes
     return int(total)
 
 
