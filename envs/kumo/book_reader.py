@@ -38,17 +38,22 @@ def read_book(text: str, task: Task, domain: Domain, style: BookStyle = "prose")
     Raises:
         BookError: a sentence makes no sense, an outcome is told twice or never, or a truth or test has no definition.
     """
-    outcomes = {action.name: [state.text for state in action.states] for action in domain.actions}
+    outcomes: dict[str, list[str]] = {}
+    for action in domain.actions:
+        outcomes[action.name] = [state.text for state in action.states]
     readers: dict[str, Callable[..., dict[str, dict[str, frozenset[str]]]]] = {"table": _table, "symbolic": _symbolic}
-    found = readers.get(style, _prose)(text, domain.truths, outcomes)
-    wanted, table = frozenset(task.truths), {}
-    for action in task.action_names:
-        told = found.get(action, {})
-        if set(told) != set(outcomes[action]):
-            raise BookError(f"{action}: {sorted(told)} is told of {sorted(outcomes[action])}")
-        table[action] = {outcome: gone & wanted for outcome, gone in told.items()}
-    # Tables and symbols have no definitions.
-    missing = [] if style in readers else [name for name in task.truths if f"**{name}.** " not in text]
+    read = readers.get(style, _prose)
+    found = read(text, domain.truths, outcomes)
+    wanted = frozenset(task.truths)
+    table: dict[str, dict[str, frozenset[str]]] = {}
+    for name in task.action_names:
+        told = found.get(name, {})
+        if set(told) != set(outcomes[name]):
+            raise BookError(f"{name}: {sorted(told)} is told of {sorted(outcomes[name])}")
+        table[name] = {outcome: gone & wanted for outcome, gone in told.items()}
+    if style in readers:
+        return table  # tables and symbols have no definitions
+    missing = [name for name in task.truths if f"**{name}.** " not in text]
     if missing:
         raise BookError(f"{', '.join(missing)}: no definition")
     return table
@@ -92,12 +97,14 @@ def _rules(
     told: set[str] = set()
     for sentence, shown, named in _sentences(body, outcomes, truths):
         if not shown:
+            # Such a sentence may say anything but that something is ruled out.
             if named or _TELLING.search(sentence):
                 raise BookError(f"{action}: no outcome in {sentence!r}")
             continue
         gone = _meaning(sentence, named, described)
         if gone is None:
             raise BookError(f"{action}: unclear: {sentence!r}")
+        # A sentence may tell of several outcomes that rule out the same.
         for outcome in shown:
             if outcome in told:
                 raise BookError(f"{action}: {outcome!r} is told twice")
@@ -116,27 +123,37 @@ def _meaning(sentence: str, named: frozenset[str], described: frozenset[str]) ->
     return named if _RULING.search(sentence) else None
 
 
+def _pattern(name: str, in_quotes: bool) -> str:
+    """Where a name stands: between quotes, or not within a longer word or number."""
+    if in_quotes:
+        return f"“{re.escape(name)}”"
+    return rf"(?<![\w.,-]){re.escape(name)}(?!\w|[.,]\d)"
+
+
+def _marked(text: str, outcomes: Sequence[str], truths: Sequence[str]) -> str:
+    """A text with marks in place of names: ⟦o3⟧ for an outcome, ⟦t3⟧ for a truth."""
+    for mark, names in (("o", outcomes), ("t", truths)):
+        # The longest first, so that no name is found within another one.
+        for place, name in sorted(enumerate(names), key=lambda entry: -len(entry[1])):
+            if name not in text:
+                continue
+            in_words = mark == "o" and not _RANGE.fullmatch(name)
+            text = re.sub(_pattern(name, in_quotes=in_words), f"⟦{mark}{place}⟧", text)
+    return text
+
+
 def _sentences(
     body: str, outcomes: Sequence[str], truths: Sequence[str]
 ) -> Iterator[tuple[str, list[str], frozenset[str]]]:
     """Each sentence without its outcomes and truths, and these."""
-    marked = body
-    for mark, names in (("o", outcomes), ("t", truths)):
-        # The longest first, so that no name is found within another one.
-        for place, name in sorted(enumerate(names), key=lambda entry: -len(entry[1])):
-            if name not in marked:
-                continue
-            if mark == "o" and not _RANGE.fullmatch(name):  # outcomes in words stand between quotes
-                pattern = f"“{re.escape(name)}”"
-            else:
-                pattern = rf"(?<![\w.,-]){re.escape(name)}(?!\w|[.,]\d)"
-            marked = re.sub(pattern, f"⟦{mark}{place}⟧", marked)
-    for sentence in re.split(r"(?<=[.;])\s+", marked):
+    for sentence in re.split(r"(?<=[.;])\s+", _marked(body, outcomes, truths)):
         shown = [outcomes[int(place)] for place in re.findall(r"⟦o(\d+)⟧", sentence)]
         named = frozenset(truths[int(place)] for place in re.findall(r"⟦t(\d+)⟧", sentence))
+        # Quotes that are left stand around no outcome of this test.
         if "“" in sentence:
             raise BookError(f"an outcome that does not exist: {sentence!r}")
-        yield re.sub(r"⟦\w+⟧", "…", sentence), shown, named
+        bare = re.sub(r"⟦\w+⟧", "…", sentence)
+        yield bare, shown, named
 
 
 # --- fixed forms -----------------------------------------------------------------------------------------------------
@@ -155,7 +172,8 @@ def _table(
             outcome = next((o for o in outcomes[name] if line.startswith(f"- {o}: ")), None)
             if outcome is None:
                 raise BookError(f"{name}: {line!r} is none of its outcomes")
-            found[name][outcome] = _names(line.removeprefix(f"- {outcome}: ").replace("–", ""), truths)
+            listed = line.removeprefix(f"- {outcome}: ")
+            found[name][outcome] = _names(listed.replace("–", ""), truths)
     return found
 
 
@@ -166,15 +184,20 @@ def _symbolic(
     found: dict[str, dict[str, frozenset[str]]] = {}
     name = ""
     for line in text.splitlines()[2:]:
-        if match := re.fullmatch(r'  (?:"(.+)"|\[(.+), (.+)\]) -> not \{(.*)\}', line):
-            plain = {o.replace(",", ""): o for o in outcomes[name] if _RANGE.fullmatch(o)}
-            outcome = match[1] or plain.get(f"{match[2]} to {match[3]}")
-            if outcome is None or outcome not in outcomes[name]:
-                raise BookError(f"{name}: {line!r} is none of its outcomes")
-            found[name][outcome] = _names(match[4], truths)
-        elif line:
-            name = _heading(line, outcomes)
-            found[name] = {}
+        match = re.fullmatch(r'  (?:"(.+)"|\[(.+), (.+)\]) -> not \{(.*)\}', line)
+        if match is None:
+            if line:
+                name = _heading(line, outcomes)
+                found[name] = {}
+            continue
+        outcome = match[1]
+        if outcome is None:
+            # A range, whose numbers have no commas here.
+            ranges = {told.replace(",", ""): told for told in outcomes[name] if _RANGE.fullmatch(told)}
+            outcome = ranges.get(f"{match[2]} to {match[3]}")
+        if outcome is None or outcome not in outcomes[name]:
+            raise BookError(f"{name}: {line!r} is none of its outcomes")
+        found[name][outcome] = _names(match[4], truths)
     return found
 
 

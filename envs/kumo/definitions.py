@@ -26,24 +26,18 @@ def language_problems(domain: Domain) -> Iterator[tuple[Place, str]]:
     of one word only the capitalized form counts, as "the tempo is slow" is no test called Tempo).
     """
     names = (*domain.truths, *(action.name for action in domain.actions))
-    # Outcomes of one word ("high") may be said of a truth.
-    values = [state.value for action in domain.actions for state in action.states]
-    outcomes = [value for value in values if isinstance(value, str) and " " in value]
+    outcomes = _outcomes_of_several_words(domain)
     seen: dict[str, str] = {}
     for name in names:
         text = domain.definitions.get(name, "")
         if not text:
             continue
-        is_truth = name in domain.truths
-        place = f"{'truth' if is_truth else 'action'} {name!r}, definition"
-        yield from ((place, what) for what in _prose_problems(text))
-        rest = text.replace(name, "")
-        for other in names:
-            if other != name and _mentions(rest, other):
-                yield place, f"names {other!r}; a definition speaks of its own subject only"
-        for outcome in outcomes if is_truth else ():
-            if _mentions(rest, outcome):
-                yield place, f"gives away the outcome {outcome!r} of a test; say it in other words"
+        if name in domain.truths:
+            place, secret = f"truth {name!r}, definition", outcomes
+        else:
+            place, secret = f"action {name!r}, definition", []
+        for what in _problems_of_definition(name, text, names, secret):
+            yield place, what
         if text in seen:
             yield place, f"is the same as that of {seen[text]!r}"
         seen[text] = name
@@ -51,6 +45,27 @@ def language_problems(domain: Domain) -> Iterator[tuple[Place, str]]:
         yield from _problems_of_note(note, names)
     for action in domain.actions:
         yield from _problems_of_words(action)
+
+
+def _outcomes_of_several_words(domain: Domain) -> list[str]:
+    """Those that no definition of a truth may tell; one of one word ("high") may be said of a truth."""
+    outcomes = []
+    for action in domain.actions:
+        for state in action.states:
+            if isinstance(state.value, str) and " " in state.value:
+                outcomes.append(state.value)
+    return outcomes
+
+
+def _problems_of_definition(name: str, text: str, names: Sequence[str], outcomes: Sequence[str]) -> Iterator[str]:
+    yield from _prose_problems(text)
+    rest = text.replace(name, "")
+    for other in names:
+        if other != name and _mentions(rest, other):
+            yield f"names {other!r}; a definition speaks of its own subject only"
+    for outcome in outcomes:
+        if _mentions(rest, outcome):
+            yield f"gives away the outcome {outcome!r} of a test; say it in other words"
 
 
 def _problems_of_note(note: str, names: Sequence[str]) -> Iterator[tuple[Place, str]]:

@@ -72,6 +72,15 @@ def parse_domain(data: Any, name: str) -> Domain:
 _REQUIRED = ("name", "title", "goal", "truth", "action", "truths", "actions")
 
 
+def _texts_of(value: Any) -> Value:
+    """One text, or those of a list; none if anything else is in it."""
+    held = value if isinstance(value, list) else [value]
+    for one in held:
+        if not isinstance(one, str) or not one:
+            return ()
+    return tuple(held)
+
+
 class _Reader:
     """Collects all problems of one domain instead of stopping at the first."""
 
@@ -146,20 +155,24 @@ class _Reader:
         for key, value in fields.items():
             if key == "definition":
                 continue
-            held = value if isinstance(value, list) else [value]
-            texts = [one for one in held if isinstance(one, str) and one]
-            if texts and len(texts) == len(held):
-                properties[str(key)] = tuple(texts)
-            else:
+            texts = _texts_of(value)
+            if not texts:
                 self.wrong(label, f"{key} must be a text, such as 'forest' or '5 to 12', or a list, not {value!r}")
+                continue
+            properties[str(key)] = texts
         return properties
 
     def action(self, name: str, entry: Any, properties: Properties) -> Action:
         label = f"action {name!r}"
         fields = self.mapping(entry, label, ("definition", "outcomes"), optional=("unit", "observes", "true_of"))
-        self.definitions[name] = self.text(fields, "definition", label) if "definition" in fields else ""
+        self.definitions[name] = ""
+        if "definition" in fields:
+            self.definitions[name] = self.text(fields, "definition", label)
         outcomes = fields.get("outcomes", {})
-        if not isinstance(outcomes, dict) or (len(outcomes) < 2 and "outcomes" in fields):
+        readable = isinstance(outcomes, dict)
+        if readable and "outcomes" in fields:  # where it is missing, that has been said already
+            readable = len(outcomes) >= 2
+        if not readable:
             self.wrong(label, "outcomes must be a mapping of at least 2 outcomes to what each rules out")
             return Action(name, "str", ())
         # A range among the outcomes, or a unit, makes the test a numeric one: then all outcomes must be ranges.
@@ -168,26 +181,38 @@ class _Reader:
         observed = self.observed(fields, label, properties, numeric)
         states = []
         for key, items in outcomes.items():
-            place = f"{label}, outcome {key!r}"
-            value: str | Range | None = None
-            if numeric:
-                value = self.range(key, place)
-            elif self.is_name(key, place):
-                value = key
-            gone = self.rules_out(items, place, properties, observed)
-            if observed and isinstance(value, tuple):
-                # A truth whose own numbers do not meet the outcome's is ruled out without being named.
-                gone |= properties.outside(observed, value)
-            if value is not None:
-                states.append(State(value, tuple(truth for truth in properties.truths if truth in gone)))
-        unit = "" if fields.get("unit", "") == "" else self.text(fields, "unit", label)
+            state = self.state(key, items, f"{label}, outcome {key!r}", properties, numeric, observed)
+            if state is not None:
+                states.append(state)
+        unit = ""
+        if fields.get("unit", "") != "":  # an empty one stands for none
+            unit = self.text(fields, "unit", label)
         action = Action(name, "float" if numeric else "str", tuple(states), unit)
-        self.between_states(action, label, complete=len(states) == len(outcomes))
-        if "true_of" in fields and len(states) == len(outcomes):
+        complete = len(states) == len(outcomes)
+        self.between_states(action, label, complete=complete)
+        if complete and "true_of" in fields:
             texts = [str(key) for key in outcomes]
             problem = functools.partial(self.wrong, label)
             self.true_of[name] = read_true_of(fields["true_of"], action, texts, properties, observed, problem)
         return action
+
+    def state(
+        self, key: Any, items: Any, place: str, properties: Properties, numeric: bool, observed: str
+    ) -> State | None:
+        """One outcome with what it rules out; None where it is neither a name nor, of a numeric test, a range."""
+        value: str | Range | None = None
+        if numeric:
+            value = self.range(key, place)
+        elif self.is_name(key, place):
+            value = key
+        gone = self.rules_out(items, place, properties, observed)
+        if observed and isinstance(value, tuple):
+            # A truth whose own numbers do not meet the outcome's is ruled out without being named.
+            gone |= properties.outside(observed, value)
+        if value is None:
+            return None
+        in_order = [truth for truth in properties.truths if truth in gone]
+        return State(value, tuple(in_order))
 
     def observed(self, fields: Mapping[str, Any], label: str, properties: Properties, numeric: bool) -> str:
         """The property that an action observes, if any."""
@@ -200,6 +225,7 @@ class _Reader:
             known = ", ".join(sorted(properties.names)) or "none"
             self.wrong(label, f"observes {name!r}, which no truth has; properties: {known}")
             return ""
+        # The outcomes of a test that shows numbers are compared with the numbers of truths.
         odd = properties.not_ranges(name)
         if numeric and odd:
             self.wrong(label, f"shows numbers, but {name} of {odd[0]!r} is neither a number nor a range")
@@ -212,16 +238,24 @@ class _Reader:
             self.wrong(place, f"what it rules out must be a list, not {type(items).__name__}")
             return set()
         self.unique(items, place, "entry")
-        names = {item for item in items if item in properties.truths}
-        values = [item for item in items if item not in properties.truths]
+        names: set[str] = set()
+        values: list[Any] = []
+        for item in items:
+            if item in properties.truths:
+                names.add(item)
+            else:
+                values.append(item)
         known = properties.values(observed) if observed else ()
         for value in values:
             if value in known:
                 continue
+            what = f"rules out {value!r}, which is not one of the truths"
+            if observed:
+                what += f" nor a value of {observed}"
             close = difflib.get_close_matches(str(value), [*properties.truths, *known], 1)
-            hint = f" (did you mean {close[0]!r}?)" if close else ""
-            of_property = f" nor a value of {observed}" if observed else ""
-            self.wrong(place, f"rules out {value!r}, which is not one of the truths{of_property}{hint}")
+            if close:
+                what += f" (did you mean {close[0]!r}?)"
+            self.wrong(place, what)
         if observed and values:
             names |= properties.only(observed, values)
         return names
@@ -235,17 +269,22 @@ class _Reader:
             else:
                 ranges.append(state.value)
         self.unique(names, label, "outcome")
+        self.ascending(ranges, label)
+        # An outcome that could not be read might be the one that leaves a truth possible.
+        if not complete or len(action.states) < 2:
+            return
+        first, *others = action.states
+        for truth in first.rules_out:
+            everywhere = all(truth in state.rules_out for state in others)
+            if everywhere:
+                self.wrong(label, f"every outcome rules out {truth!r}; at least one must leave it possible")
+
+    def ascending(self, ranges: Sequence[Range], label: str) -> None:
         for (low, high), (next_low, next_high) in itertools.pairwise(ranges):
             if next_high < low:
                 self.wrong(label, f"{next_low} to {next_high} stands after {low} to {high}; ranges must ascend")
             elif next_low <= high:
                 self.wrong(label, f"{low} to {high} and {next_low} to {next_high} overlap (ranges are closed)")
-        # An outcome that could not be read might be the one that leaves a truth possible.
-        if complete and len(action.states) > 1:
-            first, *others = action.states
-            for truth in first.rules_out:
-                if all(truth in state.rules_out for state in others):
-                    self.wrong(label, f"every outcome rules out {truth!r}; at least one must leave it possible")
 
     def phrasings(self, fields: Mapping[str, Any]) -> Phrasings:
         if "phrasings" not in fields:
@@ -257,7 +296,9 @@ class _Reader:
             sentences = tuple(self.texts(kinds, kind, "phrasings"))
             wanted = " and ".join(f"{{{mark}}}" for mark in sorted(marks))
             for sentence in sentences:
-                if set(re.findall(r"{(\w*)}", sentence)) != marks or sentence.count("{") != len(marks):
+                held = set(re.findall(r"{(\w*)}", sentence))
+                braces = sentence.count("{")
+                if held != marks or braces != len(marks):
                     self.wrong("phrasings", f"{sentence!r} must hold {wanted} once each and no other marks")
             found[kind] = sentences
         return Phrasings(**found)
@@ -271,14 +312,16 @@ class _Reader:
         self, data: Any, place: str, required: Sequence[str], optional: Sequence[str] = ()
     ) -> Mapping[str, Any]:
         if not isinstance(data, dict):
-            self.wrong(place, f"expected a mapping with {', '.join(required)}, found {type(data).__name__}")
+            found = type(data).__name__
+            self.wrong(place, f"expected a mapping with {', '.join(required)}, found {found}")
             return {}
         for key in required:
             if key not in data:
                 self.wrong(place, f"{key!r} is missing")
+        known = (*required, *optional)
         for key in data:
-            if key not in (*required, *optional):
-                self.wrong(place, f"unknown key {key!r}; known: {', '.join((*required, *optional))}")
+            if key not in known:
+                self.wrong(place, f"unknown key {key!r}; known: {', '.join(known)}")
         return data
 
     def text(self, fields: Mapping[str, Any], key: str, place: str, *, required: bool = False) -> str:

@@ -75,19 +75,26 @@ def values(task: Task, taken: Collection[str]) -> Mapping[str, float]:
 @functools.lru_cache(maxsize=1 << 11)
 def _values(task: Task, taken: frozenset[str]) -> Mapping[str, float]:
     rest = task.after(taken)
-    if len(rest.truths) + len(rest.actions) > LARGEST or certain(task, taken) or not worlds(task, taken):
+    if len(rest.truths) + len(rest.actions) > LARGEST:
+        return {}
+    if certain(task, taken) or not worlds(task, taken):
         return {}
     at_first = worlds(task, ())
     places = [task.truths.index(truth) for truth in rest.truths]
     weights = np.zeros(1 << len(places))
     for right in combinations(range(len(places)), len(task.valid_truths)):
-        count = at_first.get(sum(1 << places[truth] for truth in right), np.inf)
-        weights[sum(1 << truth for truth in right)] = 1 / count
+        # The same truths as bits of the whole task and of the rest of it.
+        of_task = sum(1 << places[truth] for truth in right)
+        of_rest = sum(1 << truth for truth in right)
+        weights[of_rest] = 1 / at_first.get(of_task, np.inf)
     outcomes = outcomes_of(rest)
-    keep, number = np.zeros((2, len(outcomes), max(map(len, outcomes), default=1)), np.int64)
+    most = max(map(len, outcomes), default=1)
+    keep, number = np.zeros((2, len(outcomes), most), np.int64)
     for action, states in enumerate(outcomes):
-        keep[action, : len(states)], number[action, : len(states)] = [*states], [*states.values()]
-    return dict(zip(rest.action_names, _first_tests(keep, number, weights).tolist(), strict=True))
+        keep[action, : len(states)] = list(states)
+        number[action, : len(states)] = list(states.values())
+    expected = _first_tests(keep, number, weights).tolist()
+    return dict(zip(rest.action_names, expected, strict=True))
 
 
 def best(task: Task, taken: Collection[str]) -> str:

@@ -177,8 +177,11 @@ class KumoEnv(gymnasium.Env[dict[str, Any], np.int64]):
         for place, action in enumerate(task.actions):
             for rank, state in enumerate(action.states):
                 rules_out[place, rank] = [truth in state.rules_out for truth in task.truths]
-            if action.name in observed:
-                shown = observed[action.name]
-                outcome[place] = 1 + action.states.index(action.state_of(shown))
-                number[place] = 0.0 if isinstance(shown, str) else shown
+            if action.name not in observed:
+                continue
+            shown = observed[action.name]
+            outcome[place] = 1 + action.states.index(action.state_of(shown))
+            # Outcomes that are names have no number.
+            if not isinstance(shown, str):
+                number[place] = shown
         return {"rules_out": rules_out, "outcome": outcome, "number": number}

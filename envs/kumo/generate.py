@@ -158,19 +158,19 @@ class _Generator:
         related: list[int] = []
         barred: list[int] = []
         for action, states in enumerate(table):
-            touches, possible = False, False
+            # The states that the action may show, by which of these truths they rule out.
             groups: dict[int, list[int]] = {}
+            touches = False
             for state, gone in enumerate(states):
                 hit = gone & sampled
                 if hit & valid:
                     touches = True
-                    continue
-                possible = True
-                if hit:
+                else:
                     groups.setdefault(hit, []).append(state)
-            if not possible:  # several valid truths leave this action nothing to show
+            if not groups:  # several valid truths leave this action nothing to show
                 barred.append(action)
                 continue
+            groups.pop(0, None)  # states that rule out none of these truths decide nothing
             if groups:
                 decisive[action] = groups
             if groups or touches:
@@ -180,13 +180,18 @@ class _Generator:
             return None
         spare = [action for action in related if action not in chosen]
         chosen |= dict.fromkeys(self.fillers(spare, chosen, rng), -1)
-        if len(chosen) < self.actions:
-            rest = [action for action in range(len(table)) if action not in related and action not in barred]
-            if len(rest) < self.actions - len(chosen):
+        missing = self.actions - len(chosen)
+        if missing > 0:
+            # Actions that rule out none of these truths fill up the rest.
+            known = {*related, *barred}
+            rest = [action for action in range(len(table)) if action not in known]
+            if len(rest) < missing:
                 return None
-            chosen |= dict.fromkeys(rng.sample(rest, self.actions - len(chosen)), -1)
+            chosen |= dict.fromkeys(rng.sample(rest, missing), -1)
+        # A valid truth that no action can rule out would be given away.
         touched = functools.reduce(operator.or_, [gone for action in chosen for gone in table[action]])
-        if not self.give_aways and valid & ~touched:
+        given_away = valid & ~touched
+        if given_away and not self.give_aways:
             return None
         # In an order of chance, which tells nothing about the part an action plays.
         choices = [(action, self.state(action, state, valid, rng)) for action, state in chosen.items()]
@@ -218,22 +223,26 @@ class _Generator:
 
     def finish(self, draw: _Draw, index: int, seed: int, rng: random.Random) -> Task:
         truths = tuple(self.domain.truths[truth] for truth in draw.truths)
-        actions = tuple(self.domain.actions[action] for action, _ in draw.choices)
-        observations = tuple(
-            observe(action, state, rng) for action, (_, state) in zip(actions, draw.choices, strict=True)
-        )
+        actions: list[Action] = []
+        observations: list[Observation] = []
+        gone: set[str] = set()
+        for place, state in draw.choices:
+            whole = self.domain.actions[place]
+            action = whole.restricted(truths)
+            shown = observe(whole, state, rng)
+            actions.append(action)
+            observations.append(shown)
+            gone.update(action.state_of(shown).rules_out)
         task = Task(
             domain=self.domain.name,
             truths=truths,
-            actions=tuple(action.restricted(truths) for action in actions),
-            observations=observations,
+            actions=tuple(actions),
+            observations=tuple(observations),
             valid_truth=self.domain.truths[draw.valid[0]],
             index=index,
             seed=seed,
             also_valid=tuple(self.domain.truths[truth] for truth in draw.valid[1:]),
         )
-        shown = zip(task.actions, observations, strict=True)
-        gone = {truth for action, observation in shown for truth in action.state_of(observation).rules_out}
         survivors = tuple([truth for truth in truths if truth not in gone])
         if survivors != task.valid_truths:
             raise AssertionError(f"task {index} of {self.domain.name!r} leaves {survivors}, not {task.valid_truths}")
@@ -262,13 +271,18 @@ def _decide(
     of_action: dict[int, list[int]] = {}
     for variable, (action, _) in enumerate(options, 1):
         of_action.setdefault(action, []).append(variable)
-    clauses = [[-one, -two] for variables in of_action.values() for one, two in combinations(variables, 2)]
+    # An action has one state.
+    clauses: list[list[int]] = []
+    for variables in of_action.values():
+        clauses += [[-one, -two] for one, two in combinations(variables, 2)]
+    # Each invalid truth is ruled out.
     while invalid:
         bit = invalid & -invalid
         invalid ^= bit
-        clauses.append([variable for variable, (_, gone) in enumerate(options, 1) if gone & bit])
-        if not clauses[-1]:
+        able = [variable for variable, (_, gone) in enumerate(options, 1) if gone & bit]
+        if not able:
             return None
+        clauses.append(able)
     with Minisat22(bootstrap_with=clauses) as solver:
         # "At most so many" takes by far the most clauses, and the first model, which has few true variables, hardly ever
         # needs them.
@@ -276,13 +290,18 @@ def _decide(
             return None
         model = solver.get_model()
         if sum(literal > 0 for literal in model) > most:
-            variables = list(range(1, len(options) + 1))
-            solver.append_formula(CardEnc.atmost(variables, bound=most).clauses)
+            every = list(range(1, len(options) + 1))
+            solver.append_formula(CardEnc.atmost(every, bound=most).clauses)
             if not solver.solve():
                 return None
             model = solver.get_model()
-    picked = [options[literal - 1] for literal in model if 0 < literal <= len(options)]
-    return {action: rng.choice(decisive[action][gone]) for action, gone in picked}
+    states = {}
+    for literal in model:
+        # Beyond the options there are variables of "at most so many".
+        if 0 < literal <= len(options):
+            action, gone = options[literal - 1]
+            states[action] = rng.choice(decisive[action][gone])
+    return states
 
 
 def observe(action: Action, state: int, rng: random.Random) -> Observation:

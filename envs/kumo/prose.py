@@ -112,16 +112,19 @@ class _Writer:
             groups.setdefault(state.rules_out, []).append(state)
         for gone, states in groups.items():
             outcome = _outcomes(states, action.unit)
-            kept = [truth for truth in self.truths if truth not in gone]
             if not gone:
                 alone = len(groups) == 1
                 template = NOTHING_AT_ALL[len(states) > 2] if alone else self.choose(self.nothing)
                 yield _articles(template.format(outcome=outcome, **self.nouns))
-            elif kept and 2 * len(kept) < len(self.truths) and self.rng.random() < 0.5:
+                continue
+            kept = [truth for truth in self.truths if truth not in gone]
+            # Where few truths are left, the sentence may name these instead.
+            few_left = 0 < 2 * len(kept) < len(self.truths)
+            if few_left and self.rng.random() < 0.5:
                 yield self.choose(ONLY).format(outcome=outcome, truths=listed(kept), **self.nouns)
-            else:
-                lists = {"truths": listed(gone), "truths_or": listed(gone, "or")}
-                yield self.choose(self.rules_out).format(outcome=outcome, **lists, **self.nouns)
+                continue
+            lists = {"truths": listed(gone), "truths_or": listed(gone, "or")}
+            yield self.choose(self.rules_out).format(outcome=outcome, **lists, **self.nouns)
 
     def choose(self, templates: Sequence[str]) -> str:
         """One of the templates, another than the last two."""

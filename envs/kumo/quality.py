@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,10 +58,12 @@ def quality_of(domain: Domain, easy: int = 20, hard: int = 0) -> Quality:
         hard: likewise; each takes a second, on average.
     """
     states = [gone for outcomes in domain.rules_out for gone in outcomes]
-    against = [
-        sum(any(gone >> place & 1 for gone in outcomes) for outcomes in domain.rules_out)
-        for place in range(len(domain.truths))
-    ]
+    against: list[int] = []
+    for place in range(len(domain.truths)):
+        able = 0
+        for outcomes in domain.rules_out:
+            able += any(gone >> place & 1 for gone in outcomes)
+        against.append(able)
     return Quality(
         name=domain.name,
         category=domain.category,
@@ -93,6 +96,11 @@ def counterfactual_share(domain: Domain) -> float:
     return statistics.mean(shares)
 
 
+def _of_sample(gone: int, sample: Sequence[int]) -> int:
+    """The truths of a sample that an outcome rules out, as bits in the sample's order."""
+    return sum((gone >> truth & 1) << place for place, truth in enumerate(sample))
+
+
 def possible_tasks(domain: Domain, truths: int, actions: int) -> float:
     """Common logarithm of the number of different tasks that ``generate_tasks`` could draw, -inf for none.
 
@@ -105,14 +113,18 @@ def possible_tasks(domain: Domain, truths: int, actions: int) -> float:
     rng = random.Random(f"kumo/quality/{domain.name}/{truths}/{actions}")
     subsets = np.arange(1 << (truths - 1), dtype=np.int64)
     signs = 1 - 2 * ((truths - 1 - np.bitwise_count(subsets).astype(np.int64)) & 1)
+    valid = 1 << (truths - 1)
     total = 0.0
     for _ in range(_DRAWS):
         sample = rng.sample(range(len(domain.truths)), truths)
         # By action, what each outcome rules out. Bit i: the i-th wrong truth; the last bit: the valid one.
-        table = []
-        for outcomes in domain.rules_out:
-            table.append([sum((gone >> truth & 1) << i for i, truth in enumerate(sample)) for gone in outcomes])
-        related = [action for action, outcomes in enumerate(table) if any(outcomes)]
+        table: list[list[int]] = []
+        related: list[int] = []
+        for action, outcomes in enumerate(domain.rules_out):
+            hits = [_of_sample(gone, sample) for gone in outcomes]
+            table.append(hits)
+            if any(hits):
+                related.append(action)
         chosen = rng.sample(related, min(actions, len(related)))
         ways = math.comb(len(related), len(chosen))
         # Tests that rule out none of these truths fill up what is missing.
@@ -121,10 +133,10 @@ def possible_tasks(domain: Domain, truths: int, actions: int) -> float:
             unrelated = [action for action in range(len(table)) if action not in related]
             chosen = chosen + rng.sample(unrelated, others)
             ways *= math.comb(len(unrelated), others)
-        valid = 1 << (truths - 1)
-        hits = [hit for action in chosen for hit in table[action]]
-        if not any(hit & valid for hit in hits):
-            continue  # nothing could rule out the valid truth: it would be known before the first test
+        # Where nothing could rule out the valid truth, it would be known before the first test.
+        touched = any(hit & valid for action in chosen for hit in table[action])
+        if not touched:
+            continue
         choices = np.ones(subsets.size)
         for action in chosen:
             allowed = np.array([hit for hit in table[action] if not hit & valid], np.int64)

@@ -49,6 +49,15 @@ def components(domain: Domain) -> tuple[Component, ...]:
     return tuple(sorted(found, key=lambda each: (-len(each.truths), -len(each.tests), each.truths)))
 
 
+def _choices(parts: Sequence[Component]) -> dict[int, tuple[Component, ...]]:
+    """By the number of truths the first choice of components that has so many."""
+    reachable: dict[int, tuple[Component, ...]] = {0: ()}
+    for part in parts:
+        for size, chosen in list(reachable.items()):
+            reachable.setdefault(size + len(part.truths), (*chosen, part))
+    return reachable
+
+
 def split_of(domain: Domain) -> tuple[Domain, Domain] | None:
     """The larger and the smaller part, as near to equal numbers of truths as the components allow.
 
@@ -56,19 +65,21 @@ def split_of(domain: Domain) -> tuple[Domain, Domain] | None:
     """
     parts = components(domain)
     total = sum(len(part.truths) for part in parts)
-    reachable: dict[int, tuple[Component, ...]] = {0: ()}  # by number of truths the first choice that has so many
-    for part in parts:
-        for size, chosen in list(reachable.items()):
-            reachable.setdefault(size + len(part.truths), (*chosen, part))
-    smaller = reachable[max(size for size in reachable if 2 * size <= total)]
+    reachable = _choices(parts)
+    most = max(size for size in reachable if 2 * size <= total)
+    smaller = reachable[most]
     larger = [part for part in parts if part not in smaller]
     split = _restricted(domain, larger, "in"), _restricted(domain, smaller, "out")
     # Each side must do for easy tasks.
     for side in split:
-        if len(side.truths) < LEAST_TRUTHS or len(side.actions) < LEAST_TESTS:
+        if len(side.truths) < LEAST_TRUTHS:
+            return None
+        if len(side.actions) < LEAST_TESTS:
             return None
     # The smaller one must not be a mere rest.
-    return split if len(split[1].truths) >= LEAST_SHARE * total else None
+    if len(split[1].truths) < LEAST_SHARE * total:
+        return None
+    return split
 
 
 def parse_part(source: str) -> tuple[str, Part] | None:

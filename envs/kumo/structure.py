@@ -68,12 +68,9 @@ class Structure:
             value = getattr(self, field)
             if type(value) is not int or value < least:
                 raise ValueError(f"structure.{field} must be a whole number of at least {least}, not {value!r}")
-        for field in ("density", "overlap"):
-            value = getattr(self, field)
-            if field == "overlap" and value is None:
-                continue
-            if type(value) not in (int, float) or not 0 < value < 1:
-                raise ValueError(f"structure.{field} must lie between 0 and 1, not {value!r}")
+        _check_share("density", self.density)
+        if self.overlap is not None:
+            _check_share("overlap", self.overlap)
         if self.steps is not None:
             if len(self.steps) != 2 or not 0 <= self.steps[0] < self.steps[1]:
                 raise ValueError(f"structure.steps must be a low and a higher number, not {self.steps!r}")
@@ -81,7 +78,9 @@ class Structure:
         if self.names not in get_args(Kind):
             raise ValueError(f"structure.names: no {self.names!r}; there are {', '.join(get_args(Kind))}")
         cells = self.truths * self.actions * self.states
-        if not self.truths <= round(self.density * cells) <= cells - self.truths * self.actions:
+        wanted = round(self.density * cells)
+        most = cells - self.truths * self.actions
+        if not self.truths <= wanted <= most:
             raise ValueError(
                 f"structure.density: {self.density} cannot be met with {self.truths} truths, {self.actions} actions and "
                 f"{self.states} states: every truth needs a state that rules it out, and each action one that does not"
@@ -99,6 +98,11 @@ class Structure:
             if name not in known:
                 raise ValueError(f"structure: unknown setting {name!r}; known: {', '.join(known)}")
         return cls(**settings)
+
+
+def _check_share(field: str, value: Any) -> None:
+    if type(value) not in (int, float) or not 0 < value < 1:
+        raise ValueError(f"structure.{field} must lie between 0 and 1, not {value!r}")
 
 
 @dataclass(frozen=True)
@@ -234,7 +238,9 @@ def _draw(structure: Structure, blank: float, rng: random.Random) -> Table:
     """
     seed, low, high = rng.getrandbits(64), 0.0, 1.0
     table = _cells(structure, blank, low, random.Random(seed))
-    if structure.overlap is None or _overlap(table, structure.truths) >= structure.overlap:
+    if structure.overlap is None:
+        return table
+    if _overlap(table, structure.truths) >= structure.overlap:
         return table
     for _ in range(12):
         copied = (low + high) / 2
@@ -242,7 +248,10 @@ def _draw(structure: Structure, blank: float, rng: random.Random) -> Table:
         difference = _overlap(table, structure.truths) - structure.overlap
         if abs(difference) < TOLERANCE / 4:
             break
-        low, high = (copied, high) if difference < 0 else (low, copied)
+        if difference < 0:
+            low = copied
+        else:
+            high = copied
     return table
 
 
@@ -250,20 +259,23 @@ def _cells(structure: Structure, blank: float, copied: float, rng: random.Random
     """A table in which truths share ``copied`` of their cells, and a share of the states, ``blank``, rules out nothing."""
     truths = range(structure.truths)
     places = list(itertools.product(range(structure.actions), range(structure.states)))
-    active = [place for place in places if rng.random() >= blank] or places
+    active = [place for place in places if rng.random() >= blank]
+    if not active:
+        active = places
     wanted = round(structure.density * len(places) * structure.truths)
     share = min(0.95, wanted / (len(active) * structure.truths))
-    gone = {(place, truth): False for place in places for truth in truths}
+    gone = dict.fromkeys(itertools.product(places, truths), False)
     for place in active:
         # A truth either copies the state's common value or draws its own.
         pattern = rng.random() < share
         for truth in truths:
-            alone, copies = rng.random() < share, rng.random() < copied
+            alone = rng.random() < share
+            copies = rng.random() < copied
             gone[place, truth] = pattern if copies else alone
     _mend(gone, structure, active, wanted, rng)
     table: Table = [[set() for _ in range(structure.states)] for _ in range(structure.actions)]
-    for (action, state), truth in gone:
-        if gone[(action, state), truth]:
+    for ((action, state), truth), is_gone in gone.items():
+        if is_gone:
             table[action][state].add(truth)
     return table
 
@@ -284,8 +296,9 @@ def _mend(
     for action, truth in itertools.product(range(structure.actions), range(structure.truths)):
         if full(action, truth):
             gone[(action, rng.choice(states)), truth] = False
-    against = {truth: sum(gone[place, truth] for place in active) for truth in range(structure.truths)}
+    against: dict[int, int] = {}
     for truth in range(structure.truths):
+        against[truth] = sum(gone[place, truth] for place in active)
         if not against[truth]:
             gone[rng.choice(active), truth] = True
             against[truth] = 1
@@ -296,13 +309,16 @@ def _mend(
     cells = rng.sample(in_use, len(in_use)) + rng.sample(idle, len(idle))
     for cell in cells:
         (action, _), truth = cell
-        if surplus > 0 and gone[cell] and against[truth] > 1:
-            gone[cell] = False
-            surplus -= 1
-            against[truth] -= 1
+        if surplus > 0:
+            # Too many: a truth keeps one cell at least.
+            if gone[cell] and against[truth] > 1:
+                gone[cell] = False
+                surplus -= 1
+                against[truth] -= 1
         elif surplus < 0 and not gone[cell]:
+            # Too few: none may be added that would rule the truth out in every state.
             gone[cell] = True
-            if full(action, truth):  # it would rule the truth out in every state
+            if full(action, truth):
                 gone[cell] = False
                 continue
             surplus += 1

@@ -193,7 +193,12 @@ def _alike(keep: Integers, number: Integers, left: int, one: int, two: int) -> b
                     ours += number[this, other]
                 if left & keep[that, other] == kept:
                     theirs += number[that, other]
-            if ours != theirs and (kept or min(ours, theirs) == 0):
+            if ours == theirs:
+                continue
+            if kept:
+                return False
+            # Of what leaves nothing, only one of the two has any.
+            if min(ours, theirs) == 0:
                 return False
     return True
 

@@ -62,25 +62,31 @@ def _from_lists(
     given: Any, texts: Sequence[str], properties: Properties, observed: str, wrong: Callable[[str], None]
 ) -> Truths:
     lists = _lists(given, [*texts, UNKNOWN], wrong)
-    named = {name for names in lists.values() for name in names}
-    values = set(properties.values(observed)) if observed else set()
+    named = set[str]().union(*lists.values())
+    values: set[Any] = set()
+    if observed:
+        values = set(properties.values(observed))
     for name in sorted(named - properties.truths.keys() - values):
         wrong(f"true_of: {name!r} is neither a truth nor a value of what the test observes")
     explained = named & properties.truths.keys()
     for truth, held in properties.truths.items():
-        taken = held.get(observed, ())
+        if truth in named:
+            continue
         # A truth that is not named itself stands with the outcomes of its values, if all of them are named.
-        if taken and truth not in named and named.issuperset(taken):
-            explained.add(truth)
-            for names in lists.values():
-                if names.intersection(taken):
-                    names.add(truth)
+        taken = held.get(observed, ())
+        if not taken or not named.issuperset(taken):
+            continue
+        explained.add(truth)
+        for names in lists.values():
+            if names.intersection(taken):
+                names.add(truth)
     others = properties.truths.keys() - explained
-    found = list[frozenset[str]]()
+    found: list[frozenset[str]] = []
     for text in texts:
-        has_others = isinstance(given, Mapping) and given.get(text) == OTHERS
-        names = others if has_others else lists.get(text, set()) & properties.truths.keys()
-        found.append(frozenset(names))
+        true = lists.get(text, set()) & properties.truths.keys()
+        if isinstance(given, Mapping) and given.get(text) == OTHERS:
+            true = others
+        found.append(frozenset(true))
     return tuple(found)
 
 
@@ -93,8 +99,13 @@ def _lists(given: Any, known: Sequence[str], wrong: Callable[[str], None]) -> di
     for text, items in given.items():
         if text not in known:
             wrong(f"true_of: there is no outcome {text!r}")
-        elif isinstance(items, list) and all(isinstance(item, str) for item in items):
-            lists[text] = set(items)
-        elif items != OTHERS:
+            continue
+        # These are known only when all lists have been read.
+        if items == OTHERS:
+            continue
+        is_list = isinstance(items, list) and all(isinstance(item, str) for item in items)
+        if not is_list:
             wrong(f"true_of, {text!r}: a list of truths, or {OTHERS}, not {items!r}")
+            continue
+        lists[text] = set(items)
     return lists

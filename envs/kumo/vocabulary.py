@@ -34,12 +34,17 @@ def draw_names(count: int, kind: Kind, rng: random.Random) -> list[str]:
     if count > most:
         raise ValueError(f"there are at most {most} names, not {count}")
     if kind == "words":
-        pairs = rng.sample(range(most), count)
-        return [f"{first[pair % len(first)]} {second[pair // len(first)]}".capitalize() for pair in pairs]
+        pairs = []
+        for pair in rng.sample(range(most), count):
+            after, before = divmod(pair, len(first))
+            pairs.append(f"{first[before]} {second[after]}".capitalize())
+        return pairs
     onsets, vowels, codas = (part.split() for part in _SYLLABLE)
     codas.append("")
     names: dict[str, None] = {}
     while len(names) < count:
-        syllables = [rng.choice(onsets) + rng.choice(vowels) + rng.choice(codas) for _ in range(rng.randint(2, 3))]
-        names["".join(syllables).capitalize()] = None
+        name = ""
+        for _ in range(rng.randint(2, 3)):
+            name += rng.choice(onsets) + rng.choice(vowels) + rng.choice(codas)
+        names[name.capitalize()] = None
     return list(names)

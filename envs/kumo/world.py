@@ -140,16 +140,24 @@ class _Games:
         right = rng.choice(sample)
         wrong = [truth for truth in sample if truth != right]
         usable = rng.sample(self.usable[right], len(self.usable[right]))
-        two_sided = [action for action in usable if self.allowed("contradict", right, action)]
+        two_sided: list[Action] = []
+        one_sided: list[Action] = []
+        for action in usable:
+            if self.allowed("contradict", right, action):
+                two_sided.append(action)
+            else:
+                one_sided.append(action)
         chosen = self.decisive(right, wrong, two_sided, rng)
         if not chosen:
             return right, (), ()
         fillers = [action for action in two_sided if action not in chosen]
-        fillers += [action for action in usable if action not in two_sided][: self.one_sided]
+        fillers += one_sided[: self.one_sided]
         rng.shuffle(fillers)
         # Tests that can rule out one of these truths come first.
         fillers.sort(key=lambda action: not any(state.rules_out for state in action.restricted(sample).states))
-        tests = [action.restricted(sample) for action in (*chosen, *fillers)][: self.actions]
+        picked = [*chosen, *fillers][: self.actions]
+        tests = [action.restricted(sample) for action in picked]
+        # A right answer that nothing could rule out would be known before the first test.
         touched = any(right in state.rules_out for action in tests for state in action.states)
         if not (touched or self.give_aways):
             return right, (), ()
@@ -165,20 +173,24 @@ class _Games:
         last = len(usable)
         clauses: list[list[int]] = []
         for world in ("agree", "contradict"):
-            allowed = [
-                (test, state) for test, action in enumerate(usable) for state in self.allowed(world, right, action)
-            ]
-            variables = {outcome: last + place for place, outcome in enumerate(allowed, 1)}
-            last += len(allowed)
+            variables: dict[Outcome, int] = {}
+            for test, action in enumerate(usable):
+                for state in self.allowed(world, right, action):
+                    last += 1
+                    variables[test, state] = last
             clauses += _leaves_none(wrong, usable, variables)
-            clauses += [[-variable, chosen[test]] for (test, _), variable in variables.items()]
+            # A test that shows an outcome is chosen.
+            for (test, _), variable in variables.items():
+                clauses.append([-variable, chosen[test]])
+        # A wrong truth that nothing can rule out has an empty clause.
         if not all(clauses):
             return []
         at_most = CardEnc.atmost(list(chosen.values()), bound=self.actions, top_id=last)
-        with Minisat22(bootstrap_with=[*clauses, *at_most.clauses]) as solver:
-            solver.set_phases([-variable for variable in range(1, last + 1)])
-            found = solver.get_model() if solver.solve() else None
-        return [usable[test] for test, variable in chosen.items() if found and found[variable - 1] > 0]
+        few = [-variable for variable in range(1, last + 1)]
+        found = _solved([*clauses, *at_most.clauses], few)
+        if not found:
+            return []
+        return [usable[test] for test, variable in chosen.items() if found[variable - 1] > 0]
 
     def allowed(self, world: str, right: str, action: Action) -> list[int]:
         """The outcomes that a test may show in a version; none if it can show nothing true, or nothing false."""
@@ -216,11 +228,15 @@ class _Games:
         self, world: World, right: str, sample: Collection[str], tests: Sequence[Action], rng: random.Random
     ) -> list[int]:
         """For each test an outcome that it may show, near to a draw by chance, so that only the right answer is left."""
-        # Where a version allows a test no outcome (in "contradict", all that are possible are true), it shows a true one.
-        allowed = [self.allowed(world, right, action) or self.allowed("agree", right, action) for action in tests]
-        drawn = set[tuple[int, int]]()
-        pairs = list[tuple[int, int]]()
-        for test, states in enumerate(allowed):
+        allowed: list[list[int]] = []
+        drawn: set[Outcome] = set()
+        pairs: list[Outcome] = []
+        for test, action in enumerate(tests):
+            states = self.allowed(world, right, action)
+            if not states:
+                # In "contradict" no outcome is left where all that are possible are true; then it shows a true one.
+                states = self.allowed("agree", right, action)
+            allowed.append(states)
             drawn.add((test, rng.choice(states)))
             pairs += [(test, state) for state in states]
         rng.shuffle(pairs)
@@ -228,12 +244,19 @@ class _Games:
         variables = {pair: number for number, pair in enumerate(pairs, 1)}
         wrong = [truth for truth in sample if truth != right]
         clauses = _leaves_none(wrong, tests, variables)
+        # Each test shows one of its outcomes.
         for test, states in enumerate(allowed):
             clauses.append([variables[test, state] for state in states])
-        model = _solved(clauses, [number if pair in drawn else -number for pair, number in variables.items()])
+        phases = []
+        for pair, number in variables.items():
+            phases.append(number if pair in drawn else -number)
+        model = _solved(clauses, phases)
         if model is None:
             raise AssertionError(f"{self.domain.name!r}: tests that decide a game do not decide it")
-        shown = dict(pair for pair, number in variables.items() if model[number - 1] > 0)
+        shown = {}
+        for (test, state), number in variables.items():
+            if model[number - 1] > 0:
+                shown[test] = state
         return [shown[test] for test in range(len(tests))]
 
 
@@ -267,11 +290,13 @@ def _possible(action: Action, truth: str) -> frozenset[int]:
 
 def _leaves_none(wrong: Iterable[str], tests: Sequence[Action], variables: Mapping[Outcome, int]) -> list[list[int]]:
     """Clauses that every wrong truth is ruled out, and that no test shows two outcomes."""
-    clauses = []
+    clauses: list[list[int]] = []
     for truth in wrong:
-        clauses.append(
-            [number for (test, state), number in variables.items() if truth in tests[test].states[state].rules_out]
-        )
+        ruling_out = []
+        for (test, state), number in variables.items():
+            if truth in tests[test].states[state].rules_out:
+                ruling_out.append(number)
+        clauses.append(ruling_out)
     of_test: dict[int, list[int]] = {}
     for (test, _), number in variables.items():
         of_test.setdefault(test, []).append(number)

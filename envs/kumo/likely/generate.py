@@ -89,7 +89,9 @@ def _test(action: Action, truths: tuple[str, ...], rng: random.Random) -> Likely
 
     @functools.cache
     def cases(usual: int, rare: tuple[bool, ...]) -> tuple[int, ...]:
-        others = [1 if is_rare else rng.choice((1, 2)) for is_rare in rare]
+        others = []
+        for is_rare in rare:
+            others.append(1 if is_rare else rng.choice((1, 2)))
         others[usual] = 0
         others[usual] = CASES - sum(others)
         return tuple(others)
@@ -99,6 +101,11 @@ def _test(action: Action, truths: tuple[str, ...], rng: random.Random) -> Likely
         rare = tuple(truth in state.rules_out for state in action.states)
         usual = rng.choice([place for place, is_rare in enumerate(rare) if not is_rare])
         rows.append(cases(usual, rare))
-    units = ["" if isinstance(state.value, str) else f" {action.unit}".rstrip() for state in action.states]
-    outcomes = tuple(f"{state.text}{unit}" for state, unit in zip(action.states, units, strict=True))
-    return LikelyTest(action.name, outcomes, tuple(rows))
+    outcomes = []
+    for state in action.states:
+        outcome = state.text
+        # A unit stands after numbers only.
+        if not isinstance(state.value, str):
+            outcome += f" {action.unit}".rstrip()
+        outcomes.append(outcome)
+    return LikelyTest(action.name, tuple(outcomes), tuple(rows))

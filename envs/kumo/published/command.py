@@ -66,9 +66,11 @@ def describe(imported: Imported) -> list[str]:
     reasons: Counter[str] = Counter()
     for flaw in imported.of_kind("task"):
         reasons.update(flaw.reasons)
-    lines += [f"  malformed: {count} tasks {reason}" for reason, count in reasons.most_common()]
-    if imported.touching:
-        lines.append(f"{len(imported.touching)} domains have ranges that touch: the first one that matches decides")
+    for reason, count in reasons.most_common():
+        lines.append(f"  malformed: {count} tasks {reason}")
+    touching = len(imported.touching)
+    if touching:
+        lines.append(f"{touching} domains have ranges that touch: the first one that matches decides")
     return lines
 
 

@@ -172,7 +172,8 @@ def _environments(checkout: Path, imported: Imported) -> Mapping[str, str]:
             imported.warnings.append(Flaw("refused", name.removesuffix("_env.py"), f"is left out: {cause}"))
             continue
         for env in _REGISTERED.findall(source):
-            if any(exists(checkout, _task_file(env, *size)) for size in DIFFICULTIES.values()):
+            has_tasks = any(exists(checkout, _task_file(env, *size)) for size in DIFFICULTIES.values())
+            if has_tasks:
                 found[env] = source
     return found
 
@@ -318,14 +319,18 @@ def warnings_to_text(imported: Imported) -> Iterator[str]:
         by_kind: dict[str, list[Flaw]] = {}
         for warning in by_domain[name]:
             by_kind.setdefault(warning.kind, []).append(warning)
-        # Malformed tasks first, all by number; of every other kind one stands for all.
+        # Malformed tasks first, all by number.
         if "task" in by_kind:
             yield f"{name}: {_malformed(by_kind['task'])}"
+        # Of every other kind one stands for all.
         for kind in ("refused", "domain", "copy", "line", "book", "oracle"):
             several = by_kind.get(kind, [])
-            if several:
-                more = f" (and {len(several) - 1} more of the kind)" if len(several) > 1 else ""
-                yield f"{several[0].text}{more}"
+            if not several:
+                continue
+            more = ""
+            if len(several) > 1:
+                more = f" (and {len(several) - 1} more of the kind)"
+            yield f"{several[0].text}{more}"
 
 
 def _malformed(flaws: Sequence[Flaw]) -> str:

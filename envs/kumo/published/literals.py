@@ -51,13 +51,16 @@ def read_variables(text: str) -> Mapping[str, Any]:
     """
     values: dict[str, Any] = {}
     for statement in parse_module(text).body:
-        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
-            continue  # a docstring
+        is_docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        if is_docstring:
+            continue
         if not isinstance(statement, ast.Assign):
             raise _not_data(statement)
-        names = [target.id for target in statement.targets if isinstance(target, ast.Name)]
-        if len(names) < len(statement.targets):  # a.b = ..., or a, b = ...
-            raise _not_data(statement)
+        names = []
+        for target in statement.targets:
+            if not isinstance(target, ast.Name):  # a.b = ..., or a, b = ...
+                raise _not_data(statement)
+            names.append(target.id)
         value = _value(statement.value, values, 0)
         values.update(dict.fromkeys(names, value))
     return values

@@ -7,7 +7,7 @@ Where several ranges hold a number, its search goes by the first, its scoring by
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from envs.kumo.domain import Action, State
@@ -54,11 +54,12 @@ def _list_of_names(value: Any, what: str, warnings: list[str]) -> tuple[str, ...
 
 
 def _action(name: Any, entry: Any, truths: Sequence[str], warnings: list[str]) -> Action:
+    no_table = NotDataError(f"Outcomes[{name!r}] is not a type with states")
     if not isinstance(name, str) or not isinstance(entry, dict):
-        raise NotDataError(f"Outcomes[{name!r}] is not a type with states")
-    states = entry.get("states")
-    if not isinstance(entry.get("type"), str) or not isinstance(states, dict):
-        raise NotDataError(f"Outcomes[{name!r}] is not a type with states")
+        raise no_table
+    kind, states = entry.get("type"), entry.get("states")
+    if not isinstance(kind, str) or not isinstance(states, dict):
+        raise no_table
     table = []
     for key, gone in states.items():
         if not isinstance(gone, Names | list | tuple):
@@ -66,23 +67,32 @@ def _action(name: Any, entry: Any, truths: Sequence[str], warnings: list[str]) -
         unknown = [truth for truth in gone if truth not in truths]
         if unknown:
             warnings.append(f"{name!r}, outcome {key!r} rules out {', '.join(map(repr, unknown))}, no truth")
-        known = set(gone).intersection(truths)
-        table.append(State(_state_value(key), tuple(truth for truth in truths if truth in known)))
-    kind = entry["type"]
-    if kind == "str":
-        odd = [key for key in states if not isinstance(key, str)]
-    elif kind == "float":
-        odd = [key for key in states if not _is_range(key)]
-    else:
+        table.append(State(_state_value(key), _in_order(gone, truths)))
+    fits = _FITTING.get(kind)
+    if fits is None:
         warnings.append(f"{name!r} has outcomes of the type {kind!r}, which the published code never reads")
         return Action(name, "other", tuple(table))
+    odd = [key for key in states if not fits(key)]
     if odd:
         warnings.append(f"{name!r}, of the type {kind!r}, has outcomes such as {odd[0]!r}")
-    return Action(name, kind, tuple(table))
+    return Action(name, entry["type"], tuple(table))
+
+
+def _in_order(gone: Iterable[str], truths: Sequence[str]) -> tuple[str, ...]:
+    known = set(gone).intersection(truths)
+    return tuple(truth for truth in truths if truth in known)
+
+
+def _is_text(key: Any) -> bool:
+    return isinstance(key, str)
 
 
 def _is_range(key: Any) -> bool:
     return isinstance(key, tuple) and len(key) == 2 and all(isinstance(end, int | float) for end in key)
+
+
+_FITTING: Mapping[str, Callable[[Any], bool]] = {"str": _is_text, "float": _is_range}
+"""What the outcomes of a type should be, for the types that the published code reads."""
 
 
 def _state_value(key: Any) -> str | tuple[float, float]:
@@ -93,14 +103,9 @@ def _problems(truths: Sequence[str], actions: Sequence[Action]) -> Iterator[str]
     """What is wrong with a whole domain."""
     able: set[str] = set()
     for action in actions:
-        if action.outcome == "float":
-            yield from _problems_of_ranges(action)
-        gone = [set(state.rules_out) for state in action.states]
-        able.update(*gone)
-        everywhere = set.intersection(*gone) if len(gone) > 1 else set()
-        for truth in truths:
-            if truth in everywhere:
-                yield f"{action.name!r} rules out {truth!r} in every outcome"
+        yield from _problems_of_rules(action, truths)
+        for state in action.states:
+            able.update(state.rules_out)
     for truth in truths:
         if truth not in able:
             yield f"{truth!r} can be ruled out by no action"
@@ -108,6 +113,22 @@ def _problems(truths: Sequence[str], actions: Sequence[Action]) -> Iterator[str]
     for truth in truths:
         if truth in names:
             yield f"{truth!r} is a truth and an action"
+
+
+def _ruled_out_everywhere(action: Action) -> set[str]:
+    """What every outcome of an action rules out; nothing where it has only one, or none."""
+    if len(action.states) < 2:
+        return set()
+    return set.intersection(*(set(state.rules_out) for state in action.states))
+
+
+def _problems_of_rules(action: Action, truths: Sequence[str]) -> Iterator[str]:
+    if action.outcome == "float":
+        yield from _problems_of_ranges(action)
+    everywhere = _ruled_out_everywhere(action)
+    for truth in truths:
+        if truth in everywhere:
+            yield f"{action.name!r} rules out {truth!r} in every outcome"
 
 
 def _problems_of_ranges(action: Action) -> Iterator[str]:

@@ -92,6 +92,15 @@ def _remove_abandoned(parent: Path, beginning: str) -> None:
             shutil.rmtree(left, ignore_errors=True)
 
 
+def _may_replace(folder: Path) -> bool:
+    """Whether there is nothing, an empty folder, or an earlier import."""
+    if not folder.exists():
+        return True
+    if (folder / "benchmark.json").is_file():
+        return True
+    return folder.is_dir() and not any(folder.iterdir())
+
+
 def write_folder(folder: Path, summary: Mapping[str, Any], domains: Mapping[str, Mapping[str, Any]]) -> None:
     """Write a benchmark beside and rename it; an earlier import there is replaced, anything else is not.
 
@@ -99,7 +108,7 @@ def write_folder(folder: Path, summary: Mapping[str, Any], domains: Mapping[str,
         CheckoutError: something else is there.
         OSError: it cannot be written.
     """
-    if folder.exists() and not (folder / "benchmark.json").is_file() and (not folder.is_dir() or any(folder.iterdir())):
+    if not _may_replace(folder):
         raise CheckoutError(f"{folder}: holds something else than an imported benchmark; name another folder")
     ours = f".{folder.name}.{socket.gethostname()}."
     beside = folder.with_name(f"{ours}{os.getpid()}.tmp")

@@ -51,7 +51,8 @@ def read_task(
     for name in fields["actions"]:
         action, observation = actions[name].restricted(task_truths), shown[name]
         states = matching(action, observation)
-        excluded |= {truth for state in states for truth in state.rules_out}
+        for state in states:
+            excluded.update(state.rules_out)
         if not states:
             reasons.setdefault(UNKNOWN, f"{name!r} shows {observation!r}, which is none of its outcomes")
             action = Action(name, "other", action.states)
@@ -60,7 +61,8 @@ def read_task(
         table.append(action)
         observations.append(_observation(observation))
     accepted = tuple(truth for truth in task_truths if truth not in excluded)
-    if accepted != (fields["valid_truth"],):
+    as_named = accepted == (fields["valid_truth"],)
+    if not as_named:
         reasons[ACCEPTED] = f"the published scoring accepts {', '.join(map(repr, accepted)) or 'no truth'}"
     for name in task_truths:
         if name in shown:
@@ -73,7 +75,7 @@ def read_task(
         valid_truth=fields["valid_truth"],
         index=fields["seed"],
         seed=fields["seed"],
-        accepted=None if accepted == (fields["valid_truth"],) else accepted,
+        accepted=None if as_named else accepted,
     )
     return task, reasons
 
@@ -93,34 +95,45 @@ def _check(fields: Any, truths: frozenset[str], actions: Mapping[str, Action]) -
     _check_names(fields, "actions", actions)
     if fields["valid_truth"] not in fields["truths"]:
         raise BadLineError(f"has the valid truth {str(fields['valid_truth'])[:80]!r}, which is not among its truths")
-    if type(fields["seed"]) is not int or fields["seed"] < 0:
+    seed = fields["seed"]
+    if type(seed) is not int or seed < 0:
         raise BadLineError("has a seed that is no whole number")
-    shown = fields["observations"]
-    if not isinstance(shown, dict) or set(shown) != set(fields["actions"]):
-        raise BadLineError("does not have one observation for each action")
-    for name, value in shown.items():
-        parts = value if isinstance(value, list) else [value]
-        if not all(_plain(part) for part in parts):
-            raise BadLineError(f"has an observation of {name!r} that is neither text nor number")
+    _check_observations(fields["observations"], fields["actions"])
     try:
         check_size(len(fields["truths"]), len(fields["actions"]))
     except ValueError as cause:
         raise BadLineError(f"is too large: {cause}") from None
 
 
+def _check_observations(shown: Any, actions: Collection[str]) -> None:
+    if not isinstance(shown, dict) or set(shown) != set(actions):
+        raise BadLineError("does not have one observation for each action")
+    for name, value in shown.items():
+        parts = value if isinstance(value, list) else [value]
+        if not all(map(_plain, parts)):
+            raise BadLineError(f"has an observation of {name!r} that is neither text nor number")
+
+
 def _check_names(fields: Mapping[str, Any], key: str, known: Collection[str]) -> None:
     names = fields[key]
-    if not isinstance(names, list) or not names:
-        raise BadLineError(f"{key} is no list of names")
-    if not all(isinstance(name, str) for name in names):
+    if not _is_list_of_names(names):
         raise BadLineError(f"{key} is no list of names")
     if len(set(names)) < len(names):
         raise BadLineError(f"{key} names one twice")
     for name in names:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, 1)
-            hint = f"; did they mean {close[0]!r}?" if close else ""
-            raise BadLineError(f"has the unknown {key.removesuffix('s')} {name!r}{hint}")
+        if name in known:
+            continue
+        hint = ""
+        close = difflib.get_close_matches(name, known, 1)
+        if close:
+            hint = f"; did they mean {close[0]!r}?"
+        raise BadLineError(f"has the unknown {key.removesuffix('s')} {name!r}{hint}")
+
+
+def _is_list_of_names(value: Any) -> bool:
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(name, str) for name in value)
 
 
 def _plain(value: Any) -> bool:

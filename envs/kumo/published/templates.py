@@ -85,8 +85,12 @@ def system_template(text: str, env: str) -> tuple[Template, str]:
         NotDataError: the source is not built like the published ones.
     """
     tree = parse_module(text)
-    imports = [node.module or "" for node in tree.body if isinstance(node, ast.ImportFrom)]
-    modules = [module.rpartition(".")[2] for module in imports if module.startswith("env.data.")]
+    modules: list[str] = []
+    for node in tree.body:
+        if not isinstance(node, ast.ImportFrom) or node.module is None:
+            continue
+        if node.module.startswith("env.data."):
+            modules.append(node.module.rpartition(".")[2])
     # The prompt is assigned once, and the book added to it where one is given.
     prompt = _method(tree, env, "get_system_prompt")
     start = list(_assigned(prompt, "system_prompt"))
@@ -154,14 +158,20 @@ def _contents(function: ast.FunctionDef) -> Iterator[ast.expr]:
     for node in ast.walk(function):
         if not isinstance(node, ast.Dict):
             continue
-        held = {}
-        for key, value in zip(node.keys, node.values, strict=True):
-            if isinstance(key, ast.Constant):
-                held[key.value] = value
+        held = _held(node)
         role, content = held.get("role"), held.get("content")
         of_user = isinstance(role, ast.Constant) and role.value == "user"
-        if of_user and _is_text(content):
-            yield content  # type: ignore[misc]
+        if of_user and content is not None and _is_text(content):
+            yield content
+
+
+def _held(node: ast.Dict) -> dict[Any, ast.expr]:
+    """The values that a dictionary has under constant keys."""
+    held = {}
+    for key, value in zip(node.keys, node.values, strict=True):
+        if isinstance(key, ast.Constant):
+            held[key.value] = value
+    return held
 
 
 def _is_text(node: ast.expr | None) -> bool:
