@@ -22,7 +22,7 @@ from envs.kidgym.registry import TASKS, VARIANTS, make
 from envs.kidgym.render.compose import DIRECTIONS, labeled, render
 from envs.kidgym.render.sprites import sprite
 from envs.kidgym.scene import RESOLUTIONS, Hint, Item
-from envs.kidgym.world import Variant
+from envs.kidgym.world import Variant, World
 
 DEFAULT_FOLDER: Final = "docs/records/kidgym_contact_sheets"
 LABELED_FAMILIES: Final = (*ITEMS, "pile", "basket", "key", "door", "chest", "diamond")
@@ -40,18 +40,19 @@ def task_sheet(task: str, seed: int = 1, skin: str = "", variant: Variant = "pub
         world = make(task, level, seed, skin=skin, variant=variant)
         frames, captions = [], []
         for chosen in (*(plan(world) or ()), None):
-            caption = (
-                ["won" if world.success else "lost"] if world.done else _caption(world.goal, world.actions, chosen)
-            )
             frames.append(world.frame)
-            captions.append([f"step {world.steps} of {world.budget}", *caption])
+            captions.append([f"step {world.steps} of {world.budget}", *_standing(world, chosen)])
             if chosen is not None:
                 world.step(chosen)
         last = len(frames) - 1
         shown = sorted({0, min(1, last), (last + 1) // 2, last})
         panels = [_panel(frames[number], captions[number]) for number in shown]
-        resized = [replace(frames[int(world.memory)], cell_pixels=cell) for cell in RESOLUTIONS if cell != 64]
-        panels += [_panel(frame, [f"step {int(world.memory)}, {frame.cell_pixels} pixels a cell"]) for frame in resized]
+        # In the other resolutions, too: the first frame, or in memory tasks the second.
+        number = int(world.memory)
+        for cell in RESOLUTIONS:
+            if cell != 64:
+                resized = replace(frames[number], cell_pixels=cell)
+                panels.append(_panel(resized, [f"step {number}, {cell} pixels a cell"]))
         rows.append(_titled(f"{task}  {TASKS[task].title}, level {level}, seed {seed}", _beside(panels)))
     return _below(rows)
 
@@ -98,6 +99,13 @@ def write_sheets(folder: Path, skin: str = "", variant: Variant = "published") -
 # --- putting panels together -------------------------------------------------------------------------------------------
 
 
+def _standing(world: World, chosen: int | None) -> list[str]:
+    """How a game ended, or what can be done next."""
+    if not world.done:
+        return _caption(world.goal, world.actions, chosen)
+    return ["won"] if world.success else ["lost"]
+
+
 def _caption(goal: str, actions: tuple[str, ...], chosen: int | None) -> list[str]:
     lines = textwrap.wrap(f"Goal: {goal}", 78)
     for index, action in enumerate(actions):
@@ -125,17 +133,24 @@ def _sizes(name: str, skin: str) -> Image.Image:
     return _named(name, pictures)
 
 
+def _in_rows(pictures: list[Image.Image], columns: int) -> list[list[Image.Image]]:
+    return [pictures[start : start + columns] for start in range(0, len(pictures), columns)]
+
+
 def _named(name: str, pictures: list[Image.Image]) -> Image.Image:
     """Up to three pictures in a row, the next three beneath, and a name."""
-    rows = [pictures[start : start + len(RESOLUTIONS)] for start in range(0, len(pictures), len(RESOLUTIONS))]
+    rows = _in_rows(pictures, len(RESOLUTIONS))
     edge = max(picture.height for picture in pictures)
-    width = max(112, *(sum(picture.width + 4 for picture in row) for row in rows))
+    widths = [sum(picture.width + 4 for picture in row) for row in rows]
+    width = max(112, *widths)
     panel = Image.new("RGB", (width, (edge + 4) * len(rows) + 20), "#f1f7e4")
-    for number, row in enumerate(rows):
-        x = (width - sum(picture.width + 4 for picture in row)) // 2
+    y = 2
+    for row, taken in zip(rows, widths, strict=True):
+        x = (width - taken) // 2
         for picture in row:
-            panel.paste(picture, (x, 2 + number * (edge + 4)), picture)
+            panel.paste(picture, (x, y), picture)
             x += picture.width + 4
+        y += edge + 4
     draw = ImageDraw.Draw(panel)
     draw.text((width // 2, panel.height - 18), name, "#404040", ImageFont.load_default(12), anchor="ma")
     return panel
@@ -167,14 +182,16 @@ def _below(pictures: list[Image.Image]) -> Image.Image:
 
 def _grid(pictures: list[Image.Image], columns: int) -> Image.Image:
     """Pictures in rows of equal height and columns of equal width."""
-    rows = [pictures[start : start + columns] for start in range(0, len(pictures), columns)]
+    rows = _in_rows(pictures, columns)
     width = max(picture.width for picture in pictures) + _GAP
     heights = [max(picture.height for picture in row) + _GAP for row in rows]
     sheet = Image.new("RGB", (width * columns, sum(heights)), "white")
     y = 0
     for row, height in zip(rows, heights, strict=True):
-        for place, picture in enumerate(row):
-            sheet.paste(picture, (place * width + _GAP // 2, y + _GAP // 2))
+        x = 0
+        for picture in row:
+            sheet.paste(picture, (x + _GAP // 2, y + _GAP // 2))
+            x += width
         y += height
     return sheet
 

@@ -88,11 +88,16 @@ def _places(rng: Random, layout: Layout, keys: int, doors: int) -> tuple[int, ..
     locked = grid.mask([layout.treasure, *layout.doors])
     at_first = grid.region(layout.field & ~locked, layout.agent)
     at_last = grid.region(layout.field & ~(1 << layout.treasure), layout.agent)
-    field, places = layout.field, list[int]()
+    field = layout.field
+    places: list[int] = []
     for walkable, count in ((at_first, keys), (at_last, keys + doors)):
         for wall in rng.sample(layout.walls, len(layout.walls)):
-            free = wall not in places and grid.NEIGHBORS[wall] & walkable
-            if free and len(places) < count and needs_all(layout, field | 1 << wall):
+            if len(places) >= count:
+                break
+            if wall in places or not grid.NEIGHBORS[wall] & walkable:
+                continue
+            # Where one can walk in place of the wall, there must be no way round a door.
+            if needs_all(layout, field | 1 << wall):
                 places.append(wall)
                 field |= 1 << wall
         if len(places) < count:

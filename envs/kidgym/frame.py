@@ -63,10 +63,15 @@ class Frame(Scene, Picture):
             cells=tuple((x, y, Item(*item)) for x, y, item in fields["cells"]),
             agent=(fields["agent"][0], fields["agent"][1], fields["agent"][2]),
             backpack=tuple(None if item is None else Item(*item) for item in fields["backpack"]),
-            hint=None
-            if hint is None
-            else Hint(hint[0], tuple(tuple(Item(*item) for item in row) for row in hint[1]), hint[2]),
+            hint=None if hint is None else _hint_from_json(hint),
             cell_pixels=fields["cell_pixels"],
             skin=fields["skin"],
             skin_hash=fields.get("skin_hash", ""),
         )
+
+
+def _hint_from_json(hint: Any) -> Hint:
+    rows = []
+    for row in hint[1]:
+        rows.append(tuple(Item(*item) for item in row))
+    return Hint(hint[0], tuple(rows), hint[2])

@@ -56,9 +56,11 @@ def lay_out(rng: Random, doors: int, walls: int, chests: int = 0, distractor: bo
     if not (1 <= doors <= 3 and doors <= barriers <= 12):
         raise ValueError(f"a maze has 1 to 3 doors and up to 12 barriers, not {doors} doors and {barriers} barriers")
     for _ in range(ATTEMPTS):
-        layout = _furnish(rng, _carve(rng, ALL, barriers), doors)
-        layout = layout and _replace_walls(rng, layout, chests, distractor)
-        if layout:
+        furnished = _furnish(rng, _carve(rng, ALL, barriers), doors)
+        if furnished is None:
+            continue
+        layout = _replace_walls(rng, furnished, chests, distractor)
+        if layout is not None:
             return layout
     layout = _replace_walls(rng, _corridor(rng, doors, barriers), chests, distractor)
     if layout is None:
@@ -84,17 +86,25 @@ def _furnish(rng: Random, field: int, doors: int) -> Layout | None:
     rng.shuffle(cuts)
     for treasure in rng.sample(members(field), field.bit_count()):
         # The cells that each cut cell keeps from the treasure.
-        behind = {cut: field & ~(1 << cut) & ~region(field & ~(1 << cut), treasure) for cut in cuts if cut != treasure}
+        behind: dict[int, int] = {}
+        for cut in cuts:
+            if cut != treasure:
+                open_cells = field & ~(1 << cut)
+                behind[cut] = open_cells & ~region(open_cells, treasure)
+        # The agent stands where so many doors, or more, could lie on its way.
         agents = [cell for cell in members(field) if sum(side >> cell & 1 for side in behind.values()) >= doors]
-        if agents:
-            agent = rng.choice(agents)
-            chosen = [cut for cut, side in behind.items() if side >> agent & 1][:doors]
-            # What the agent can walk to with only this door locked; it grows from the first door to the last.
-            reach = {cut: region(field & ~(1 << cut), agent) for cut in chosen}
-            gates = sorted(chosen, key=lambda cut: reach[cut].bit_count())
-            keys = _lay_keys(rng, agent, mask(gates), [reach[gate] for gate in gates])
-            if keys:
-                return Layout(agent, treasure, tuple(gates), keys, tuple(members(ALL & ~field)))
+        if not agents:
+            continue
+        agent = rng.choice(agents)
+        on_the_way = [cut for cut, side in behind.items() if side >> agent & 1]
+        # What the agent can walk to with only this door locked; it grows from the first door to the last.
+        reach = {cut: region(field & ~(1 << cut), agent) for cut in on_the_way[:doors]}
+        gates = sorted(reach, key=lambda cut: reach[cut].bit_count())
+        keys = _lay_keys(rng, agent, mask(gates), [reach[gate] for gate in gates])
+        if not keys:
+            continue
+        walls = members(ALL & ~field)
+        return Layout(agent, treasure, tuple(gates), keys, tuple(walls))
     return None
 
 
@@ -124,14 +134,18 @@ def _replace_walls(rng: Random, layout: Layout, chests: int, distractor: bool) -
     rng.shuffle(walls)
     key = None
     if distractor:
-        key = next((wall for wall in walls if needs_all(layout, field | 1 << wall)), None)
+        # It must hide no way round a door.
+        harmless = (wall for wall in walls if needs_all(layout, field | 1 << wall))
+        key = next(harmless, None)
         if key is None:
             return None
         walls.remove(key)
     if len(walls) < chests:
         return None
-    rest = tuple(wall for wall in layout.walls if wall not in walls[:chests] and wall != key)
-    return replace(layout, walls=rest, chests=tuple(walls[:chests]), distractor=key)
+    places = walls[:chests]
+    replaced = {*places, key}
+    rest = tuple(wall for wall in layout.walls if wall not in replaced)
+    return replace(layout, walls=rest, chests=tuple(places), distractor=key)
 
 
 def needs_all(layout: Layout, field: int) -> bool:

@@ -15,7 +15,9 @@ def solve(world: World) -> tuple[Action, ...] | None:
 
     The world itself is left as it is. States from which the same can be reached (``World.state``) are searched once.
     """
-    if world.done or world.steps + world.least_steps() > world.budget:
+    if world.done:
+        return None
+    if world.steps + world.least_steps() > world.budget:
         return None
     seen = {world.state()}
     queue: deque[tuple[World, tuple[Action, ...]]] = deque([(world, ())])
@@ -25,11 +27,14 @@ def solve(world: World) -> tuple[Action, ...] | None:
             there = here.copy()
             if there.take(action).success:
                 return (*path, action)
-            if not there.done and there.steps + there.least_steps() <= there.budget:
-                state = there.state()
-                if state not in seen:
-                    seen.add(state)
-                    queue.append((there, (*path, action)))
+            if there.done:
+                continue
+            if there.steps + there.least_steps() > there.budget:
+                continue
+            state = there.state()
+            if state not in seen:
+                seen.add(state)
+                queue.append((there, (*path, action)))
     return None
 
 

@@ -61,6 +61,15 @@ def task_class(task: str) -> type[World]:
     return TASKS[task]
 
 
+def _drawn_class(task: str, mde_decoys: str) -> type[World]:
+    if mde_decoys not in MDE_DECOYS:
+        raise ValueError(f"unknown decoys {mde_decoys!r} of MDE: there are {', '.join(MDE_DECOYS)}")
+    cls = task_class(task)
+    if mde_decoys == "published" and cls is MemoryDecode:
+        return PublishedMemoryDecode
+    return cls
+
+
 def make(
     task: str,
     level: int,
@@ -85,11 +94,7 @@ def make(
     Raises:
         ValueError: an unknown task, level or resolution (the message says which exist), or a skin that lacks a sprite.
     """
-    if mde_decoys not in MDE_DECOYS:
-        raise ValueError(f"unknown decoys {mde_decoys!r} of MDE: there are {', '.join(MDE_DECOYS)}")
-    cls = task_class(task)
-    if mde_decoys == "published" and cls is MemoryDecode:
-        cls = PublishedMemoryDecode
+    cls = _drawn_class(task, mde_decoys)
     if variant not in VARIANTS:
         raise ValueError(f"unknown variant {variant!r} of KidGym: there are {', '.join(VARIANTS)}")
     levels = cls.levels(variant)
@@ -104,7 +109,8 @@ def make(
         from envs.kidgym.render import check_skin  # drawing is loaded only where it is needed
 
         check_skin(skin)
-    return cls(level, seed, cell_pixels, skin, variant if variant in cls.variants else "published")
+    drawn_as: Variant = variant if variant in cls.variants else "published"
+    return cls(level, seed, cell_pixels, skin, drawn_as)
 
 
 for _task in ALL_TASKS:

@@ -30,7 +30,8 @@ def check_task(task: str, *, skin: str = "", seeds: Iterable[int] = SEEDS) -> No
 
 def _check_game(task: str, level: int, seed: int, skin: str) -> None:
     game = f"{task}, level {level}, seed {seed}"
-    world, again = (make(task, level, seed, cell_pixels=32, skin=skin) for _ in range(2))
+    world = make(task, level, seed, cell_pixels=32, skin=skin)
+    again = make(task, level, seed, cell_pixels=32, skin=skin)
     assert _shown(world) == _shown(again), f"{game}: made twice, it shows two different games"
     path = plan(world)
     assert path is not None, f"{game}: nothing wins within {world.budget} steps"

@@ -75,14 +75,15 @@ def name_of(sprite: str) -> str:
     family, *rest = sprite.split("/")
     if not rest or family in ITEMS:
         return words(sprite)
-    if family == "quarter":
-        return f"{CORNERS[int(rest[1]) - 1]} quarter of {_a(words(rest[0]))}"
-    if family == "tile":
-        return f"triangle with its right angle at the {CORNERS[int(rest[0]) - 1]}"
-    if family == "pile":
-        return f"pile of {rest[1]} {_several(int(rest[1]), words(rest[0]))}"
-    if family == "roman":
-        return f"position {ROMAN[int(rest[0]) - 1]}"
+    match family:
+        case "quarter":
+            return f"{CORNERS[int(rest[1]) - 1]} quarter of {_a(words(rest[0]))}"
+        case "tile":
+            return f"triangle with its right angle at the {CORNERS[int(rest[0]) - 1]}"
+        case "pile":
+            return f"pile of {rest[1]} {_several(int(rest[1]), words(rest[0]))}"
+        case "roman":
+            return f"position {ROMAN[int(rest[0]) - 1]}"
     return " ".join(part.replace("_", " ") for part in (*rest, family))
 
 
@@ -115,11 +116,17 @@ def changes(before: Scene, after: Scene) -> list[str]:
         if one.things.get(place) != new:
             said.append(f"in row {place[0]}, column {place[1]} there is now {_long(new)}")
     for slot, held, holds in zip(SLOTS, one.backpack, other.backpack, strict=True):
-        if held != holds:
-            now = "is now empty" if holds is None else f"now holds {_long(holds)}"
-            said.append(f"slot {slot} of the backpack {now}")
+        if held == holds:
+            continue
+        now = "is now empty"
+        if holds is not None:
+            now = f"now holds {_long(holds)}"
+        said.append(f"slot {slot} of the backpack {now}")
     if one.hint != other.hint:
-        said.append("the hint block is now blank" if other.hint is None else "the hint block shows something else")
+        now = "shows something else"
+        if other.hint is None:
+            now = "is now blank"
+        said.append(f"the hint block {now}")
     return said
 
 
@@ -187,13 +194,16 @@ def _prose_hint(hint: Hint | None) -> Sequence[str]:
     if hint is None:
         return ["The hint block is blank."]
     where = f"at the {hint.place} of the hint block"
-    if hint.style == "pairs":
-        pairs = [f"from {_long(left)} to {_long(right)}" for left, right in hint.rows]
-        return [f"Arrows {where}, from top to bottom, point {'; '.join(pairs)}."]
-    if hint.style == "column":
-        return [f"One below the other {where} there are: {'; '.join(_long(item) for (item,) in hint.rows)}."]
-    rows = [", then ".join(map(_long, row)) for row in hint.rows]
-    return [f"A box {where} shows, from left to right and from top to bottom: {'; below it '.join(rows)}."]
+    match hint.style:
+        case "pairs":
+            pairs = [f"from {_long(left)} to {_long(right)}" for left, right in hint.rows]
+            return [f"Arrows {where}, from top to bottom, point {'; '.join(pairs)}."]
+        case "column":
+            items = [_long(item) for (item,) in hint.rows]
+            return [f"One below the other {where} there are: {'; '.join(items)}."]
+        case _:
+            rows = [", then ".join(map(_long, row)) for row in hint.rows]
+            return [f"A box {where} shows, from left to right and from top to bottom: {'; below it '.join(rows)}."]
 
 
 # --- as JSON ---------------------------------------------------------------------------------------------------------
@@ -205,10 +215,12 @@ def _json(what: Seen) -> str:
     if what.framed:
         told["picture_frame"] = {"rows": [*what.framed], "columns": [*what.framed]}
     told["person"] = {"row": row, "column": column, "looks": looks}
-    told["things"] = [{"row": row, "column": column, **_fields(item)} for (row, column), item in what.things.items()]
-    told["backpack"] = {
-        slot: None if held is None else _fields(held) for slot, held in zip(SLOTS, what.backpack, strict=True)
-    }
+    told["things"] = []
+    for (row, column), item in what.things.items():
+        told["things"].append({"row": row, "column": column, **_fields(item)})
+    told["backpack"] = {}
+    for slot, held in zip(SLOTS, what.backpack, strict=True):
+        told["backpack"][slot] = None if held is None else _fields(held)
     told["hint"] = None
     if what.hint is not None:
         rows = [[_fields(item) for item in row] for row in what.hint.rows]

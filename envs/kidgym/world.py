@@ -252,8 +252,12 @@ class World(abc.ABC):
             self.reveal()
         elif action is not None:
             accepted = self.perform(action)
-        verdict = self.verdict() if accepted and not self.watching else None
-        self.success, self.terminated = verdict is True, verdict is not None
+        # While a memory task is watched, and by what is refused, nothing is won or lost.
+        verdict = None
+        if accepted and not self.watching:
+            verdict = self.verdict()
+        self.success = verdict is True
+        self.terminated = verdict is not None
         return StepResult(accepted, self.success, self.terminated, self.truncated)
 
     @property

@@ -67,10 +67,11 @@ class _Levels:
         old = truth.levels(attribute)
         while True:
             shared = rng.sample(range(low, high + 1), high - low + 1)
-            columns = [
-                [level for level in (shared if common else rng.sample(shared, len(shared))) if level != before]
-                for before in old
-            ]
+            # For each entity the levels that are not its own: all in one order, or each in its own.
+            columns = []
+            for before in old:
+                order = shared if common else rng.sample(shared, len(shared))
+                columns.append([level for level in order if level != before])
             self.rows = list(zip(*columns, strict=True))
             if all(sorted(row) != sorted(old) for row in self.rows):
                 return
@@ -224,14 +225,18 @@ def _bisected(changes: list[_Changeable], truth: Candidate) -> list[Candidate]:
             candidates += [each.apply(change, candidate) for candidate in candidates]
         return candidates
     if len(changes) == 1:  # seven values of the only attribute
-        draws = [changes[0].alternatives.draw() for _ in range(7)]
-        return candidates + [changes[0].apply(change, truth) for change in draws]
+        (only,) = changes
+        draws = [only.alternatives.draw() for _ in range(7)]
+        return candidates + [only.apply(change, truth) for change in draws]
     # One value more of the first attribute, and three of the second for each of both.
     first, second = changes
     candidates.append(first.apply(first.alternatives.draw(), truth))
     if (first.attribute, second.attribute) == ("Position", "Number"):
         # Another number comes with positions of its own.
-        return candidates + [second.apply(second.alternatives.draw(), truth) for _ in range(6)]
+        for _ in range(6):
+            change = second.alternatives.draw()
+            candidates.append(second.apply(change, truth))
+        return candidates
     for _ in range(3):
         change = second.alternatives.draw()
         candidates += [second.apply(change, candidate) for candidate in candidates[:2]]

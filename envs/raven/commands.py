@@ -185,15 +185,18 @@ class _Chosen:
     def __init__(self, args: argparse.Namespace) -> None:
         self.args, self.left_out = args, 0
 
-    def __iter__(self) -> Iterator[Problem]:
+    def _generated(self) -> Iterator[Problem]:
         args = self.args
-        if not args.path:
-            names = [configuration_named(name).name for name in args.configuration or CONFIGURATIONS]
-            for name in names:
-                for index in range(args.count):
-                    yield generate(name, args.seed + index, args.style)
+        names = [configuration_named(name).name for name in args.configuration or CONFIGURATIONS]
+        for name in names:
+            for index in range(args.count):
+                yield generate(name, args.seed + index, args.style)
+
+    def __iter__(self) -> Iterator[Problem]:
+        if not self.args.path:
+            yield from self._generated()
             return
-        for file in read_files(args.path):
+        for file in read_files(self.args.path):
             if isinstance(file, FileError):
                 self.left_out += 1
                 print(f"left out: {file}", file=sys.stderr)

@@ -226,17 +226,20 @@ def infer_rules(rules: Sequence[Rule], solution: Sequence[Component], layout: La
     found = []
     for rule, entries in zip(rules, RULE_GROUPS, strict=True):
         views = rule_views(solution, rule)
-        rows = [views[first : first + 3] for first in (0, 3, 6)]
+        rows = [views[0:3], views[3:6], views[6:9]]
         parameters_of = {(name, attribute): parameters for name, attribute, parameters in entries}
         fitting = []
         for parameter in parameters_of[rule.name, rule.attribute]:
             candidate = Rule(rule.name, rule.attribute, parameter)
             if holds(candidate, rows, len(layout.slots)):
                 fitting.append(candidate)
+        if fitting:
+            found.append(fitting[0])
+            continue
         # A Constant that other rules have turned into noise holds nowhere, and needs no parameter.
-        if not fitting and rule.name != "Constant":
+        if rule.name != "Constant":
             raise FileError(place, f"the panels do not obey {rule.name} of {rule.attribute}")
-        found.append(fitting[0] if fitting else rule)
+        found.append(rule)
     return found[0], found[1], found[2], found[3]
 
 

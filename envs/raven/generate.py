@@ -58,7 +58,12 @@ def draw(
         if tries % _ANSWER_SETS == 1:
             rules, matrix = _sample_matrix(matrix_rng, form, level.changing)
         candidates = CANDIDATES[style](answer_rng, form, rules, matrix[8])
-        if not redraw or len(judge(form, matrix[:8], [panel for panel, _ in candidates]).answers) == 1:
+        if not redraw:
+            break
+        # An answer set will do if it settles on one candidate.
+        offered = [panel for panel, _ in candidates]
+        verdict = judge(form, matrix[:8], offered)
+        if len(verdict.answers) == 1:
             break
     order = answer_rng.sample(range(8), 8)
     panels, edits = zip(*(candidates[index] for index in order), strict=True)

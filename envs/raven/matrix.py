@@ -106,15 +106,19 @@ class _PlaceRule:
             one, two, three = (self.draw(level + 1) for level in self.counts.row(number))
             return one, two, three
         start = self.draw(number + 1)
-        if self.rule.name == "Constant":
-            return start, start, start
-        if self.rule.name == "Progression":
-            total, step = len(self.slots), self.rule.parameter
-            one, two, three = (tuple((slot + k * step) % total for slot in start) for k in range(3))
-            return one, two, three
-        if self.rule.name == "Arithmetic":
-            return self._arithmetic(start)
-        return self._distribute_three(start)
+        match self.rule.name:
+            case "Constant":
+                return start, start, start
+            case "Progression":
+                return start, self._moved_on(start, 1), self._moved_on(start, 2)
+            case "Arithmetic":
+                return self._arithmetic(start)
+            case _:
+                return self._distribute_three(start)
+
+    def _moved_on(self, start: Slots, times: int) -> Slots:
+        steps = times * self.rule.parameter
+        return tuple((slot + steps) % len(self.slots) for slot in start)
 
     def _arithmetic(self, start: Slots) -> tuple[Slots, Slots, Slots]:
         first = set(start)

@@ -41,12 +41,18 @@ def vertices(type_level: int, size_level: int, extent: float, published: bool = 
         return (0, -radius), (side, int(radius / 2)), (-side, int(radius / 2))
     if type_level == 2:
         exact = unit / 2 * math.sqrt(2) * size
-        half = round(exact) if extent == 0.15 and not published else int(exact)
+        half = int(exact)
+        if extent == 0.15 and not published:
+            half = round(exact)
         return (-half, -half), (half, -half), (half, half), (-half, half)
     if type_level in (3, 4):
         corners = 5 if type_level == 3 else 6
-        turns = [math.radians(90 + 360 / corners * k) for k in range(corners)]
-        return tuple((_whole(radius * math.cos(turn)), -_whole(radius * math.sin(turn))) for turn in turns)
+        points = []
+        for k in range(corners):
+            turn = math.radians(90 + 360 / corners * k)
+            x, y = radius * math.cos(turn), radius * math.sin(turn)
+            points.append((_whole(x), -_whole(y)))
+        return tuple(points)
     if type_level == CIRCLE:
         return ((radius, 0),)
     raise ValueError(f"unknown entity type level {type_level}: known are 1 (triangle) to 5 (circle)")

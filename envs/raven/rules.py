@@ -63,17 +63,23 @@ def narrowed(layout: Layout, rule: Rule) -> Layout | None:
 def _narrowed(levels: Range, rule: Rule) -> Range | None:
     """The levels of a row's first panel that leave room for those of the other two."""
     low, high = levels
+    step = rule.parameter
     if rule.name == "Progression":  # the third panel is two steps on
-        step = rule.parameter
-        return (low, high - 2 * step) if step > 0 else (low - 2 * step, high)
+        if step > 0:
+            return low, high - 2 * step
+        return low - 2 * step, high
     if rule.name == "Distribute_Three":  # three different levels
-        return levels if high - low >= 2 else None
+        if high - low < 2:
+            return None
+        return levels
     # Arithmetic: the third is the sum, or the difference, of the first and second. Colors add from 0, numbers and sizes
     # from 1.
-    least = 0 if rule.attribute == "Color" else 1
-    if rule.attribute == "Color" and high - low < 1:
-        return None
-    if rule.parameter > 0:
+    least = 1
+    if rule.attribute == "Color":
+        least = 0
+        if high - low < 1:
+            return None
+    if step > 0:
         return low, high - low - least
     return 2 * low + least, high
 
@@ -115,7 +121,10 @@ def sample_rules(rng: random.Random, layout: Layout, changing: int | None = None
     """One valid rule from each group; ``changing`` of them, as far as the layout can bear it, change something."""
     kinds: list[bool | None] = [None] * 4
     if changing is not None:
-        able = [group for group in range(4) if any(rule.name != "Constant" for rule, _ in valid_rules(layout, group))]
+        able = []
+        for group in range(4):
+            if any(rule.name != "Constant" for rule, _ in valid_rules(layout, group)):
+                able.append(group)
         chosen = rng.sample(able, min(changing, len(able)))
         kinds = [group in chosen for group in range(4)]
     drawn = []

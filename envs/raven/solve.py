@@ -141,12 +141,15 @@ def _chance(rule: Rule) -> int:
 
 def judge(configuration: Configuration, context: Sequence[Panel], candidates: Sequence[Panel]) -> Verdict:
     """Count for every candidate the rule groups that it completes."""
-    satisfied, chance = [0] * len(candidates), [0] * len(candidates)
+    satisfied = [0] * len(candidates)
+    chance = [0] * len(candidates)
     for index, layout in enumerate(configuration.layouts):
         given = [panel.components[index] for panel in context]
         offered = [panel.components[index] for panel in candidates]
         for group in range(4):
-            for number, least in enumerate(_least_chances(layout, group, given, offered)):
+            least_chances = _least_chances(layout, group, given, offered)
+            for number, least in enumerate(least_chances):
+                # None: the candidate completes no rule of the group.
                 if least is not None:
                     satisfied[number] += 1
                     chance[number] += least
@@ -178,9 +181,12 @@ def _least_chances(
         # The three levels of Distribute_Three are those of the rows above.
         earlier = rows if rule.name == "Distribute_Three" else []
         for number, last in enumerate(rule_views(offered, rule)):
-            if holds(rule, [*earlier, [*views[6:8], last]], slots):
-                least, chance = found[number], _chance(rule)
-                found[number] = chance if least is None else min(least, chance)
+            third = [*views[6:8], last]
+            if not holds(rule, [*earlier, third], slots):
+                continue
+            chance = _chance(rule)
+            least = found[number]
+            found[number] = chance if least is None else min(least, chance)
     return found
 
 

@@ -80,18 +80,24 @@ def twin(problem: Problem, arrangement: str, panels: Sequence[int], detail: Deta
         panels: Which of the sixteen are shown, from 0; the puzzle shows all.
         detail: Of the words.
     """
+    whole = arrangement == "puzzle"
     places = [_places(problem, panel) for panel in problem.panels]
-    shown = range(16) if arrangement == "puzzle" else panels
+    shown = range(16) if whole else panels
     titles = _titles(arrangement, len(shown))
-    told = [(title, places[panel]) for title, panel in zip(titles, shown, strict=True)]
+    told: list[tuple[str, list[Place]]] = []
+    for title, panel in zip(titles, shown, strict=True):
+        told.append((title, places[panel]))
     line = LINES.get(problem.configuration.structure, "")
     if detail == "json":
-        return _json(told, line, arrangement == "puzzle")
+        return _json(told, line, whole)
     tell: Callable[[Sequence[Place]], str] = _grid if detail == "grid" else _prose
-    blocks = [f"A {line} line divides every panel."] if line else []
-    if arrangement == "puzzle":
+    blocks = []
+    if line:
+        blocks.append(f"A {line} line divides every panel.")
+    if whole:
         told.insert(8, ("Row 3, column 3 of the matrix", []))
-    blocks += [f"{title}:{tell(panel)}" for title, panel in told]
+    for title, objects in told:
+        blocks.append(f"{title}:{tell(objects)}")
     return "\n".join(blocks)
 
 

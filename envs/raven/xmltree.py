@@ -154,7 +154,8 @@ def _numbers(place: str, node: ET.Element, name: str) -> list[Any]:
     if not isinstance(numbers, list):
         raise wrong
     for item in numbers:
-        for number in item if isinstance(item, list) else [item]:
+        inner = item if isinstance(item, list) else [item]
+        for number in inner:
             if not isinstance(number, int | float):
                 raise wrong
     return numbers
@@ -191,7 +192,10 @@ def _component(place: str, node: ET.Element, layout: Layout) -> tuple[Component,
     if _level(place, part, "Number", range(9)) + 1 != len(nodes):
         raise FileError(place, f"Number says {part.get('Number')!r} for {len(nodes)} entities (level + 1)")
     slots = [tuple(slot) for slot in layout.slots]
-    if [tuple(slot) if isinstance(slot, list) else slot for slot in _numbers(place, part, "Position")] != slots:
+    listed = []
+    for slot in _numbers(place, part, "Position"):
+        listed.append(tuple(slot) if isinstance(slot, list) else slot)
+    if listed != slots:
         raise FileError(place, f"Position lists other slots than those of {layout.name}")
     entities, shapes = [], []
     for index, entity in enumerate(nodes):
@@ -203,8 +207,11 @@ def _component(place: str, node: ET.Element, layout: Layout) -> tuple[Component,
         entities.append(
             Entity(slots.index(bbox), levels["Type"], levels["Size"], levels["Color"], levels["Angle"])  # type: ignore[arg-type]
         )
-        shapes.append(Shape(tuple(_numbers(here, entity, "real_bbox")), tuple(_numbers(here, entity, "mask"))))
-    if len({entity.slot for entity in entities}) < len(entities):
+        real_bbox = tuple(_numbers(here, entity, "real_bbox"))
+        mask = tuple(_numbers(here, entity, "mask"))
+        shapes.append(Shape(real_bbox, mask))
+    taken = {entity.slot for entity in entities}
+    if len(taken) < len(entities):
         raise FileError(place, "two entities in one slot")
     uniformity = _level(place, part, "Uniformity", range(4))
     return Component(tuple(entities), uniformity), tuple(shapes)

@@ -62,20 +62,27 @@ def render(scene: Scene) -> Pixels:
     if cell not in RESOLUTIONS:
         raise ValueError(f"cell_pixels is {cell}: a cell has {', '.join(map(str, RESOLUTIONS))} pixels")
     skins.check_scene_skin(scene)
+    # A skin may bring scenes of its own.
     if background not in BACKGROUNDS and skin_file(skin, f"background/{background}") is None:
         raise ValueError(f"unknown background {background!r}: there are {', '.join(BACKGROUNDS)}")
     pixels = _canvas(background, cell, skin).copy()
-    left, top = (edge * cell // layout.CELL for edge in layout.FIELD.get(background, layout.FIELD[OPEN]))
-    left += layout.HINT_WIDTH * cell // layout.CELL
+    field_left, field_top = layout.FIELD.get(background, layout.FIELD[OPEN])
+    left = layout.HINT_WIDTH * cell // layout.CELL + field_left * cell // layout.CELL
+    top = field_top * cell // layout.CELL
     everywhere = background != "gallery"
     for x, y, item in (*scene.cells, _agent(scene)):
-        if not (0 <= x < FIELD_CELLS and 0 <= y < FIELD_CELLS):
+        inside = 0 <= x < FIELD_CELLS and 0 <= y < FIELD_CELLS
+        if not inside:
             raise ValueError(f"{item.sprite!r} stands at ({x}, {y}), outside of the playfield's 5x5 cells")
-        tile = _tile(background, (0, 0) if everywhere else (x, y), item.sprite, item.label, cell, skin)
+        # On an even ground a tile is the same wherever it lies.
+        place = (0, 0) if everywhere else (x, y)
+        tile = _tile(background, place, item.sprite, item.label, cell, skin)
         pixels[top + y * cell : top + (y + 1) * cell, left + x * cell : left + (x + 1) * cell] = tile
     for slot, held in enumerate(scene.backpack):
-        if held is not None:
-            _blit(pixels, layout.Placed(held, *layout.slot_inside(slot)), layout.SLOT_GROUND, cell, skin)
+        if held is None:
+            continue
+        placed = layout.Placed(held, *layout.slot_inside(slot))
+        _blit(pixels, placed, layout.SLOT_GROUND, cell, skin)
     if scene.hint is not None:
         _draw_hint(pixels, scene.hint, cell, skin)
     return pixels

@@ -66,22 +66,26 @@ def hint_layout(hint: Hint) -> list[Placed]:
         raise ValueError(f"a hint is a column, pairs or box, placed top or middle; not {hint.style!r}, {hint.place!r}")
     if hint.style == "box":
         return _box(hint)
-    length = 1 if hint.style == "column" else 2
-    if any(len(row) != length for row in hint.rows):
-        raise ValueError(f"a hint of style {hint.style!r} has {length} item(s) in each row: {hint.rows}")
-    if length == 2:  # a picture, an arrow, and another picture
-        edge, gap = 46, 22
-    else:  # smaller pictures where many must fit
-        edge, gap = (96 if len(hint.rows) <= 5 else 56), 16
+    if hint.style == "column":
+        length, gap = 1, 16
+        edge = 96 if len(hint.rows) <= 5 else 56  # smaller pictures where many must fit
+    else:  # a picture, an arrow, and another picture
+        length, gap = 2, 22
+        edge = 46
+    for row in hint.rows:
+        if len(row) != length:
+            raise ValueError(f"a hint of style {hint.style!r} has {length} item(s) in each row: {hint.rows}")
     pitch = edge + gap
     top = _top(hint, len(hint.rows) * pitch)
-    placed = []
+    placed: list[Placed] = []
     for number, row in enumerate(hint.rows):
         y = top + number * pitch + gap // 4 * 2
-        if length == 1:
+        if hint.style == "column":
             placed.append(Placed(row[0], (HINT_WIDTH - edge) // 2, y, edge))
-        else:
-            placed += [Placed(row[0], 4, y, edge), Placed(ARROW, 52, y + 12, 24), Placed(row[1], 78, y, edge)]
+            continue
+        placed.append(Placed(row[0], 4, y, edge))
+        placed.append(Placed(ARROW, 52, y + 12, 24))
+        placed.append(Placed(row[1], 78, y, edge))
     return placed
 
 

@@ -30,7 +30,8 @@ def check_skin(skin: str) -> None:
     """
     if not Path(skin).is_dir():
         raise ValueError(f"skin {skin!r} is not a folder")
-    if not any(path.suffix in (".svg", ".png") for path in Path(skin).rglob("*")):
+    drawings = (path for path in Path(skin).rglob("*") if path.suffix in (".svg", ".png"))
+    if next(drawings, None) is None:
         raise ValueError(
             f"skin {skin!r} holds no drawing: a sprite {DRAWN[0]!r} would be its file {DRAWN[0]}.svg or .png"
         )

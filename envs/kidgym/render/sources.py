@@ -55,17 +55,19 @@ def builtin(name: str) -> str:
         KeyError: there is no such drawing (quarters and piles are made of other sprites).
         RuntimeError: the package with the OpenMoji drawings is not installed.
     """
-    family, _, member = name.partition("/")
     if name in OPENMOJI:
         return _openmoji(OPENMOJI[name], RECOLORED.get(name, {}))
-    if family in ("basket", "key", "door") and member in COLORS:
-        return Template(_own(family)).substitute(COLORS[member])
-    if family == "tile" and member in TILE_POINTS:
-        return Template(_own("tile")).substitute(points=TILE_POINTS[member])
-    if family == "roman" and member in "12345678":
-        return glyphs.marker(int(member))
-    if name == "agent/left":
-        return _mirrored(_own("agent_right"))
+    # The others are drawings of our own, some of them with gaps to be filled.
+    family, _, member = name.partition("/")
+    match family:
+        case "basket" | "key" | "door" if member in COLORS:
+            return Template(_own(family)).substitute(COLORS[member])
+        case "tile" if member in TILE_POINTS:
+            return Template(_own("tile")).substitute(points=TILE_POINTS[member])
+        case "roman" if member in "12345678":
+            return glyphs.marker(int(member))
+        case "agent" if member == "left":
+            return _mirrored(_own("agent_right"))
     return _own(name.replace("/", "_"))
 
 

@@ -34,20 +34,23 @@ class MemoryDecode(World):
     def build(self, rng: Random) -> None:
         """Draw the table, the entry that is asked for, and the distractors."""
         self.background = "park"
-        pairs = 2 * self.level + 2 if self.balanced else self.level
         if self.balanced:
+            pairs = 2 * self.level + 2
             left_type, right_type = rng.sample(list(ITEMS), 2)
         else:
+            pairs = self.level
             left_type, right_type = rng.choice(list(ITEMS)), rng.choice(list(ITEMS))
             # At level 5 both columns cannot be of food: there are eight foods, and they would need ten.
             while left_type == right_type and len(ITEMS[left_type]) < 2 * pairs:
                 right_type = rng.choice(list(ITEMS))
         left = [f"{left_type}/{name}" for name in rng.sample(ITEMS[left_type], pairs)]
-        free = [f"{right_type}/{name}" for name in ITEMS[right_type] if f"{right_type}/{name}" not in left]
+        right = [f"{right_type}/{name}" for name in ITEMS[right_type]]
+        free = [sprite for sprite in right if sprite not in left]
         self.table = tuple(zip(left, rng.sample(free, pairs), strict=True))
         self.query, self.answer = rng.choice(self.table)
         shown = [self.answer, *self.draw_decoys(rng, right_type)]
-        self.hidden = tuple(self.scatter(rng, [Item(sprite) for sprite in shown]).items())
+        items = [Item(sprite) for sprite in shown]
+        self.hidden = tuple(self.scatter(rng, items).items())
 
     def draw_decoys(self, rng: Random, right_type: str) -> list[str]:
         """The partners of the other entries, and then things of the same type, as far as there are any.

@@ -58,14 +58,18 @@ class Sorting(World):
         """Draw a rule that ties one property to the other, the end that comes first, and the animals."""
         self.known = rng.choice(("weight", "speed"))
         self.asked = "speed" if self.known == "weight" else "weight"
-        premise, conclusion, first = (rng.randrange(2) for _ in range(3))
+        premise = rng.randrange(2)
+        conclusion = rng.randrange(2)
+        first = rng.randrange(2)
         self.rule = (COMPARATIVES[self.known][premise], COMPARATIVES[self.asked][conclusion])
         self.ends = (ENDS[self.asked][first], ENDS[self.asked][1 - first])
 
         count = self.level + 1
         drawn = rng.sample(SCALES[self.known], count)
         ranked = [name for name in SCALES[self.known] if name in drawn]
-        self.answer = tuple(f"animal/{name}" for name in (ranked if premise ^ conclusion == first else ranked[::-1]))
+        if premise ^ conclusion != first:
+            ranked.reverse()
+        self.answer = tuple(f"animal/{name}" for name in ranked)
 
     def draw_order(self, rng: Random) -> None:
         """Balanced: draw animals in any order, and tell it by comparing every two of them."""
