@@ -51,14 +51,28 @@ def conditions_of(settings: Mapping[str, Any], presentation: Presentation) -> Co
     prompts = _prompts(settings, presentation)
     if settings["wording"] == "published":
         theirs = published("multistar").conditions
-        games = theirs.games + (", doubtful keys left out" if settings["doubtful"] == "left_out" else "")
+        games = theirs.games
+        if settings["doubtful"] == "left_out":
+            games += ", doubtful keys left out"
         return Conditions(games, theirs.pictures, prompts, decoder)
-    games = "problems from files" if settings["problems"] else "drawn from seeds"
-    games += ", balanced variant" if settings["variant"] == "balanced" else ""
-    games += ", another difficulty" if settings["changing"] or settings["values"] else ""
-    pictures = "own" if settings["render"] == "own" else "published drawing"
-    pictures += f", {settings['scale']} times as large" if settings["scale"] != 1 else ""
-    return Conditions(games, pictures, prompts, decoder)
+    return Conditions(_games(settings), _pictures(settings), prompts, decoder)
+
+
+def _games(settings: Mapping[str, Any]) -> str:
+    """What puzzles our own questions are asked on."""
+    said = ["problems from files" if settings["problems"] else "drawn from seeds"]
+    if settings["variant"] == "balanced":
+        said.append("balanced variant")
+    if settings["changing"] or settings["values"]:
+        said.append("another difficulty")
+    return ", ".join(said)
+
+
+def _pictures(settings: Mapping[str, Any]) -> str:
+    drawn = "own" if settings["render"] == "own" else "published drawing"
+    if settings["scale"] == 1:
+        return drawn
+    return f"{drawn}, {settings['scale']} times as large"
 
 
 def _prompts(settings: Mapping[str, Any], presentation: Presentation) -> str:

@@ -40,27 +40,33 @@ def prior_sentence(parent: Question, option: int, target: Question, paper_litera
     if not 0 <= option < len(parent.options):
         raise IndexError(f"{parent.node} has options 0 to {len(parent.options) - 1}, not {option}")
     answer = (parent.said or parent.options)[option]
-    if paper_literal and parent.attribute in ("number", "position") and parent.stage != "2R":
+    # The table has no other attributes, and no rules of both rows.
+    in_table = parent.attribute in ("number", "position") and parent.stage != "2R"
+    if paper_literal and in_table:
         return _as_printed(parent, answer)
-    if parent.stage == "1P":
-        return _one_panel(parent, answer, target, paper_literal)
-    if parent.stage == "2P":
-        return _two_panels(parent, answer)
-    return _rule(parent, answer)
+    match parent.stage:
+        case "1P":
+            return _one_panel(parent, answer, target, paper_literal)
+        case "2P":
+            return _two_panels(parent, answer)
+        case _:
+            return _rule(parent, answer)
 
 
 def _as_printed(parent: Question, answer: str) -> str:
     """The paper's Table 10; parts of panels are named as in its Listing 1."""
-    if parent.stage == "1R":
-        attribute = "number of objects" if parent.attribute == "number" else "position of objects"
-        return f"The rule for the {attribute}{_where(parent)} in the first row is: {answer.removesuffix('.')}."
-    if parent.stage == "1P":
-        panel = _area(parent, f"the {_AS_PRINTED[_number(parent)]} panel")
-        if parent.attribute == "number":
-            return f"There are {answer} objects in {panel}."
-        return f"There is a {_shape_of(parent.subject)} positioned in {panel}."
-    one, other = (_area(parent, f"the {_IN_ROW[number]} panel") for number in _pair(parent))
-    if parent.attribute == "number":
+    on_number = parent.attribute == "number"
+    match parent.stage:
+        case "1R":
+            attribute = "number of objects" if on_number else "position of objects"
+            return f"The rule for the {attribute}{_where(parent)} in the first row is: {answer.removesuffix('.')}."
+        case "1P":
+            panel = _area(parent, f"the {_AS_PRINTED[_number(parent)]} panel")
+            if on_number:
+                return f"There are {answer} objects in {panel}."
+            return f"There is a {_shape_of(parent.subject)} positioned in {panel}."
+    one, other = _areas(parent)
+    if on_number:
         return f"{one.capitalize()} has {answer} compared to {other}."
     same = "the same as" if answer == "yes" else "not the same as"
     return f"The position of all the objects in {one} is {same} the objects in {other}."
@@ -112,16 +118,23 @@ def _shape_of(subject: str) -> str:
 
 def _two_panels(parent: Question, answer: str) -> str:
     """The chain always asks how the lower-numbered panel compares with the other; both stand in the row to be asked about."""
-    one, other = (_area(parent, f"the {_IN_ROW[number]} panel") for number in _pair(parent))
-    if parent.attribute == "number":
-        return f"{one.capitalize()} has {answer} {_than(answer)} {other}."
-    if parent.attribute == "position":
-        same = "are" if answer == "yes" else "are not"
-        return f"The objects in {one} {same} in the same positions as those in {other}."
+    one, other = _areas(parent)
+    match parent.attribute:
+        case "number":
+            return f"{one.capitalize()} has {answer} {_than(answer)} {other}."
+        case "position":
+            same = "are" if answer == "yes" else "are not"
+            return f"The objects in {one} {same} in the same positions as those in {other}."
     assert parent.attribute
     if answer == NOT_COMPARABLE:
         return f"The objects in {one} and those in {other} are not comparable in terms of {LOOK[parent.attribute]}."
     return f"The objects in {one} have {answer} {_than(answer)} those in {other}."
+
+
+def _areas(parent: Question) -> tuple[str, str]:
+    """The two panels that a question compares, or their parts that it is about, by their places in the row."""
+    one, other = _pair(parent)
+    return _area(parent, f"the {_IN_ROW[one]} panel"), _area(parent, f"the {_IN_ROW[other]} panel")
 
 
 def _than(answer: str) -> str:

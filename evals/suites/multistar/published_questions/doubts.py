@@ -8,6 +8,7 @@ the key, or is true as well.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -24,6 +25,7 @@ _COMPONENT: Final[dict[Part | None, int]] = {None: 0, "left": 0, "right": 1, "to
 _ATTRIBUTE_OF_RULE: Final = {"number": "Number", "shape": "Type", "size": "Size", "color": "Color"}
 _ROWS: Final = {"top": 0, "middle": 1, "bottom": 2}
 _COLUMNS: Final = {"left": 0, "center": 1, "right": 2}
+_RISES: Final = re.compile("increase|darken")
 _COLOR_LEVELS: Final = {float(value): level for level, value in enumerate(COLOR_VALUES)}
 _SIZE_LEVELS: Final = {value: level for level, value in enumerate(SIZE_VALUES, 1)}
 
@@ -41,29 +43,45 @@ class Asked:
     panels: tuple[int, ...]
     """Those that the picture shows, from 0."""
 
+    @property
+    def asks_place(self) -> bool:
+        """Whether it asks where an object is, not where it is relative to another."""
+        return self.attribute == "position" and self.stage in ("1P", "1P-B")
+
 
 def doubts_of(asked: Asked, panels: Sequence[Panel], rules: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Why the key is wrong, or not the only right one; empty where nothing is known against it."""
+    if asked.stage in ("1R", "2R"):
+        return tuple(_rule_doubts(asked, panels, rules))
     found = []
-    words = [plain(option) for option in asked.options]
-    asks_place = asked.attribute == "position" and asked.stage in ("1P", "1P-B")
-    if asks_place:
-        # "down" and "bottom" are offered as two options, and are one place.
-        words = [_place(word) for word in words]
+    words = _words(asked)
+    if asked.asks_place:
         if len(set(words)) < len(words):
             found.append("another option means the same")
-    if asked.stage in ("1R", "2R"):
-        return (*found, *_rule_doubts(asked, panels, rules))
-    shapes = shapes_in(asked.text)
-    if asks_place and shapes:
-        # "Where is the square?" has one answer only where there is one square.
-        named = [one for one in _of(panels[asked.panels[0]], asked.part) if one["shape"] == shapes[0]]
-        if len(named) > 1:
-            return (*found, f"several objects are a {shapes[0]}")
+        shape = _ambiguous_shape(asked, panels)
+        if shape:
+            return (*found, f"several objects are a {shape}")
     right = expected(asked, panels)
     if right is not None and words[asked.key] != right:
         found.append(f"the panels say: {right}")
     return tuple(found)
+
+
+def _words(asked: Asked) -> list[str]:
+    """The options in plain words; "down" and "bottom" are offered as two options, and are one place."""
+    words = [plain(option) for option in asked.options]
+    if asked.asks_place:
+        return [_place(word) for word in words]
+    return words
+
+
+def _ambiguous_shape(asked: Asked, panels: Sequence[Panel]) -> str | None:
+    """The shape that is named, if several objects have it: "Where is the square?" has one answer only for one square."""
+    shapes = shapes_in(asked.text)
+    if not shapes:
+        return None
+    objects = _of(panels[asked.panels[0]], asked.part)
+    return shapes[0] if len(_shaped(objects, shapes)) > 1 else None
 
 
 def expected(asked: Asked, panels: Sequence[Panel]) -> str | None:
@@ -71,26 +89,35 @@ def expected(asked: Asked, panels: Sequence[Panel]) -> str | None:
     if asked.stage == "2P":
         return _two_panels(asked, panels)
     panel = panels[asked.panels[0]] if asked.panels else ()
-    objects = _of(panel, asked.part)
     words = {plain(option) for option in asked.options}
     if asked.stage == "1P-C":
         return _compared(asked, panel, words)
+    objects = _of(panel, asked.part)
     if asked.attribute == "number":
         return str(len(objects))
     if words <= {"yes", "no", "only one object"}:
         return _alike(objects, asked.attribute, words)
-    if asked.attribute == "position":  # of the first object of the shape that is named
-        shapes = shapes_in(asked.text)
-        for one in objects:
-            if shapes and one["shape"] == shapes[0]:
-                return _place(plain(one["position"]))
-        return None
-    if asked.attribute == "shape":  # of the one object at the place that is named, or of the only one
-        if len(objects) > 1:
-            places = places_in(asked.text)
-            objects = [one for one in objects if plain(one["position"]) in places]
-        return str(objects[0]["shape"]) if len(objects) == 1 else None
-    return None
+    match asked.attribute:
+        case "position":
+            # Of the first object of the shape that is named.
+            shaped = _shaped(objects, shapes_in(asked.text))
+            return _place(plain(shaped[0]["position"])) if shaped else None
+        case "shape":
+            # Of the one object at the place that is named, or of the only one.
+            if len(objects) > 1:
+                objects = _at(objects, places_in(asked.text))
+            return str(objects[0]["shape"]) if len(objects) == 1 else None
+        case _:
+            return None
+
+
+def _shaped(objects: Panel, shapes: Sequence[str]) -> list[Mapping[str, Any]]:
+    """The objects of the first of some shapes; none where there is no shape."""
+    return [one for one in objects if one["shape"] in shapes[:1]]
+
+
+def _at(objects: Panel, places: Sequence[str]) -> list[Mapping[str, Any]]:
+    return [one for one in objects if plain(one["position"]) in places]
 
 
 def _of(panel: Panel, part: Part | None) -> list[Mapping[str, Any]]:
@@ -117,9 +144,11 @@ def _alike(objects: Panel, attribute: QuestionAttribute | None, words: set[str])
 
 
 def _sign(one: Any, other: Any, attribute: QuestionAttribute | None) -> str:
+    if one == other:
+        return "same"
     names = {"size": ("larger", "smaller"), "color": ("brighter", "darker")}
     more, less = names.get(attribute or "", ("more", "fewer"))
-    return "same" if one == other else more if one > other else less
+    return more if one > other else less
 
 
 def _two_panels(asked: Asked, panels: Sequence[Panel]) -> str:
@@ -138,36 +167,46 @@ def _compared(asked: Asked, panel: Panel, words: set[str]) -> str | None:
     """The answer to a comparison of two objects of one panel; None where the words do not single out two."""
     if words <= {"yes", "no"}:
         return _alike(panel, asked.attribute, words)
-    if asked.attribute == "position":  # two objects named by their shapes
-        found = []
-        for shape in shapes_in(asked.text)[:2]:
-            found.append([one for one in panel if one["shape"] == shape])
-        if [len(objects) for objects in found] != [1, 1]:
-            return None
-        (first,), (second,) = found
-        return _direction(plain(first["position"]), plain(second["position"]))
+    if asked.attribute == "position":
+        return _relative_place(asked, panel)
     # Two objects named by their places.
     places = places_in(asked.text)
-    there = []
-    for place in places[:2]:
-        there += [one for one in panel if plain(one["position"]) == place]
-    if len(places) != 2 or len(there) != 2:
+    if len(places) != 2:
+        return None
+    there = [*_at(panel, places[:1]), *_at(panel, places[1:])]
+    if len(there) != 2:
         return None
     if asked.attribute == "size" and places.count("outer part") == 1:
         # Sizes of the two parts are on two scales; what surrounds the other object is larger.
         return "larger" if places[0] == "outer part" else "smaller"
-    one, other = (_value(each, asked.attribute) for each in there)
-    return _sign(one, other, asked.attribute)
+    one, other = there
+    return _sign(_value(one, asked.attribute), _value(other, asked.attribute), asked.attribute)
+
+
+def _relative_place(asked: Asked, panel: Panel) -> str | None:
+    """Where an object lies from another, both named by their shapes; None where a shape does not single out one."""
+    found = []
+    for shape in shapes_in(asked.text)[:2]:
+        found.append([one for one in panel if one["shape"] == shape])
+    if [len(objects) for objects in found] != [1, 1]:
+        return None
+    (first,), (second,) = found
+    return _direction(plain(first["position"]), plain(second["position"]))
 
 
 def _direction(one: str, other: str) -> str | None:
-    """Where one place lies from another, sideways before upright, as the generator words it."""
-    if "outer part" in (one, other):
-        return "outside" if one == "outer part" else "inside"
-    cells = [_cell(place.removesuffix(" of the inner part")) for place in (one, other)]
-    if None in cells:
+    """Where one place lies from another, as the generator words it."""
+    if one == "outer part":
+        return "outside"
+    if other == "outer part":
+        return "inside"
+    cell = _cell(one.removesuffix(" of the inner part"))
+    its_cell = _cell(other.removesuffix(" of the inner part"))
+    if cell is None or its_cell is None:
         return None
-    (row, column), (its_row, its_column) = cells  # type: ignore[misc]
+    row, column = cell
+    its_row, its_column = its_cell
+    # Sideways comes before upright: "left and above".
     words = []
     if column != its_column:
         words.append("left" if column < its_column else "right")
@@ -177,9 +216,13 @@ def _direction(one: str, other: str) -> str | None:
 
 
 def _cell(place: str) -> tuple[int, int] | None:
+    """Row and column of a place on the grid, the middle where its words name only the other; None where they name neither."""
     words = place.split()
-    rows, columns = ([table[word] for word in words if word in table] for table in (_ROWS, _COLUMNS))
-    return (rows[0] if rows else 1, columns[0] if columns else 1) if rows or columns else None
+    rows = [_ROWS[word] for word in words if word in _ROWS]
+    columns = [_COLUMNS[word] for word in words if word in _COLUMNS]
+    if not rows and not columns:
+        return None
+    return rows[0] if rows else 1, columns[0] if columns else 1
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------
@@ -187,25 +230,32 @@ def _cell(place: str) -> tuple[int, int] | None:
 
 def _rule_doubts(asked: Asked, panels: Sequence[Panel], rules: Sequence[Mapping[str, Any]]) -> list[str]:
     """Doubts about a question which rule the rows follow."""
-    found = []
-    number = _COMPONENT[asked.part]
-    rules_of_part = rules[number]["rules"] if number < len(rules) else ()
-    name_of_attribute = _ATTRIBUTE_OF_RULE.get(asked.attribute or "")
-    for rule in rules_of_part:
-        if rule.get("name") != "Progression" or rule.get("attr") != name_of_attribute:
-            continue
-        # The generator knows the steps +1 and -1 and puts every other step to one of them.
-        step = str(rule.get("value"))
-        if step == "2":
-            found.append("a rise by two is told as a fall")
-        elif step == "-2" and asked.attribute in ("number", "shape"):
-            found.append("a fall by two is told as one by one")
+    found = _step_doubts(asked, rules)
     shown = [_of(panels[panel], asked.part) for panel in asked.panels]
     rows = [shown[start : start + 3] for start in range(0, len(shown), 3)]
     for place, option in enumerate(asked.options):
         if place != asked.key and _also_true(option.lower(), asked.attribute, rows):
             found.append("another option is true as well")
             break
+    return found
+
+
+def _step_doubts(asked: Asked, rules: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Of steps that are told as others: the generator knows +1 and -1 and puts every other step to one of them."""
+    found = []
+    number = _COMPONENT[asked.part]
+    rules_of_part = rules[number]["rules"] if number < len(rules) else ()
+    name_of_attribute = _ATTRIBUTE_OF_RULE.get(asked.attribute or "")
+    for rule in rules_of_part:
+        if rule.get("name") != "Progression":
+            continue
+        if rule.get("attr") != name_of_attribute:
+            continue
+        step = str(rule.get("value"))
+        if step == "2":
+            found.append("a rise by two is told as a fall")
+        elif step == "-2" and asked.attribute in ("number", "shape"):
+            found.append("a fall by two is told as one by one")
     return found
 
 
@@ -227,17 +277,20 @@ def _stand_still(row: Sequence[Panel]) -> bool:
 def _fits(option: str, levels: Sequence[int | None]) -> bool:
     """Whether a statement on sizes or colors is true of one row of levels, of which None stands for several."""
     known = [level for level in levels if level is not None]
-    if len(levels) != 3 or len(known) != 3:
+    if len(known) != 3:
         return False
     first, second, third = known
     if "constant amount" in option:
-        rises = "increase" in option or "darken" in option
+        # One step twice, in the direction that the statement says.
         step = second - first
-        return third - second == step and (step > 0 if rises else step < 0)
+        if third - second != step:
+            return False
+        return step > 0 if _RISES.search(option) else step < 0
     if "sum" in option:
         return first + second == third
     if "difference" in option:
         return first - second == third
+    # The other statements are not looked into.
     return False
 
 

@@ -7,7 +7,7 @@ from the options, since they are the same for every wording, and the part from t
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Final
 
 from envs.raven import Configuration
@@ -64,7 +64,26 @@ def plain(option: str) -> str:
 def attribute_of(text: str, options: Sequence[str]) -> QuestionAttribute:
     """What a direct question is about."""
     words = {plain(option) for option in options}
-    # Options of these kinds tell it by themselves.
+    attribute = _told_by_options(words)
+    if attribute is not None:
+        return attribute
+    # What there is more of is counted: edges of a shape, or objects.
+    if words & {"more", "fewer"}:
+        counts_edges = re.search("shape|edge", text, re.IGNORECASE)
+        return "shape" if counts_edges else "number"
+    # Rules are whole sentences: the attributes that they name count; a rule on the number may name none.
+    if any(len(option.split()) > 5 for option in options):
+        named = re.findall(r"\b(?:shape|edge|size|colou?r|position)", " ".join(options), re.IGNORECASE)
+        return _attribute_named(" ".join(named) or "number")
+    # Yes and no fit every attribute: the question itself names it.
+    if words <= {_YES, _NO, _ONLY}:
+        return _attribute_named(text)
+    # What is left are places.
+    return "position"
+
+
+def _told_by_options(words: Set[str]) -> QuestionAttribute | None:
+    """The attribute where options are of a kind that tells it by itself."""
     if all(word.isdigit() for word in words):
         return "number"
     if words <= set(SHAPES):
@@ -75,18 +94,13 @@ def attribute_of(text: str, options: Sequence[str]) -> QuestionAttribute:
         return "color"
     if any(re.fullmatch(_DIRECTION, word) for word in words):
         return "position"
-    if words & {"more", "fewer"}:
-        return "shape" if re.search("shape|edge", text, re.IGNORECASE) else "number"
-    if any(len(option.split()) > 5 for option in options):
-        # Rules are whole sentences: the attributes that they name count; a rule on the number may name none.
-        named = re.findall(r"\b(?:shape|edge|size|colou?r|position)", " ".join(options), re.IGNORECASE)
-        asked = " ".join(named) or "number"
-    elif words <= {_YES, _NO, _ONLY}:
-        asked = text
-    else:
-        return "position"
+    return None
+
+
+def _attribute_named(text: str) -> QuestionAttribute:
+    """The first attribute of ``_ASKED`` whose words occur in a text."""
     for pattern, attribute in _ASKED:
-        if re.search(pattern, asked, re.IGNORECASE):
+        if re.search(pattern, text, re.IGNORECASE):
             return attribute
     return "position"
 
@@ -122,16 +136,21 @@ def first_panel(text: str, panels: tuple[int, ...]) -> tuple[int, int]:
 def said(stage: Stage, attribute: QuestionAttribute | None, option: str) -> str:
     """An option as earlier answers are told in the chain (``evals.suites.multistar.reformat``)."""
     word = plain(option)
-    if stage == "2P" and attribute in COMPARED:
+    if stage == "2P":
+        if attribute not in COMPARED:
+            return word
         same, more, fewer = COMPARED[attribute]
         words = {_SAME: same, "more": more, "larger": more, "darker": more, _NEITHER: NOT_COMPARABLE}
         return words.get(word, fewer)
-    if stage == "1P" and attribute in ALIKE:
+    if stage == "1P":
+        if attribute == "position":
+            return place_words(word)
+        if attribute not in ALIKE:
+            return word
         one, several, single = ALIKE[attribute]
         return {_YES: one, _NO: several}.get(word, single)
-    if stage == "1P" and attribute == "position":
-        return place_words(word)
-    return word if stage in ("1P", "2P") else option
+    # Rules, and the numbers of panels, are told as they are.
+    return option
 
 
 def place_words(place: str) -> str:

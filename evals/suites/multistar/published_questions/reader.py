@@ -34,6 +34,12 @@ from evals.suites.multistar.questions.graph import chain_nodes
 
 DIRECT_FILE: Final = "question.json"
 CHAIN_FILES: Final = "logical_chain_questions*.json"
+_NAMED_PICTURES: Final[Mapping[str, tuple[int, ...]]] = {
+    "first_two_rows": (0, 1, 2, 3, 4, 5),
+    "row_1": (0, 1, 2),
+    "combined": (),
+}
+"""The panels, from 0, that pictures with a name of their own show."""
 _OBJECT: Final[dict[str, Any]] = {"position": str, "shape": str, "size": (int, float), "color": (int, float)}
 
 
@@ -239,17 +245,13 @@ def _doubts(asked: Asked, panels: Sequence[Any], rules: Sequence[Any]) -> tuple[
 def _panels(image: str, panels: Sequence[Any]) -> tuple[int, ...]:
     """The panels that a picture shows, told by its name."""
     stem = image.partition(".")[0]
-    if stem == "first_two_rows":
-        shown = tuple(range(6))
-    elif stem == "row_1":
-        shown = (0, 1, 2)
-    elif stem == "combined":
-        shown = ()
-    else:
-        # Other names hold the numbers of their panels, counted from 1.
-        shown = tuple(int(number) - 1 for number in re.findall(r"\d+", stem))
-    unknown = [number for number in shown if not 0 <= number < len(panels)]
-    if panels and unknown:  # a file without descriptions is read all the same
+    # Names other than these hold the numbers of their panels, counted from 1.
+    numbered = tuple(int(number) - 1 for number in re.findall(r"\d+", stem))
+    shown = _NAMED_PICTURES.get(stem, numbered)
+    if not panels:
+        # A file without descriptions is read all the same.
+        return shown
+    if not all(0 <= number < len(panels) for number in shown):
         raise ValueError(f"picture {image[:60]!r} shows a panel that the file does not describe")
     return shown
 
@@ -261,14 +263,7 @@ def _read_chains(found: Import, path: Path, scenes: Mapping[Path, Any]) -> None:
     data = _json(found, path)
     if not isinstance(data, list):
         raise ValueError("is no list of puzzles")
-    finals = [one.get("correct_answer") for one in _entries(data) if one.get("stage") == "final"]
-    # The released files count the keys of final questions from 0, the pictures number their candidates from 1. A file
-    # whose keys reach 8 and never 0 counts as the pictures do.
-    first = 1 if 8 in finals and 0 not in finals else 0
-    if finals and first == 0:
-        found.notes.append(
-            f"{found.named(path)}: keys of final questions count from 0, the candidates in the pictures from 1: 1 is added"
-        )
+    first = _first_candidate(found, path, data)
     numbers: Counter[str] = Counter()
     for number, puzzle in enumerate(data):
         with _Leaving(found, path, f"puzzle {number + 1}"):
@@ -282,6 +277,22 @@ def _read_chains(found: Import, path: Path, scenes: Mapping[Path, Any]) -> None:
             place = numbers[configuration.name]
             numbers[configuration.name] += 1
             found.questions += [one.of_puzzle(place) for one in stored]
+
+
+def _first_candidate(found: Import, path: Path, data: Iterable[Any]) -> int:
+    """The number that keys of final questions give to the first candidate.
+
+    The released files count these keys from 0, the pictures number their candidates from 1. A file whose keys reach 8 and
+    never 0 counts as the pictures do.
+    """
+    finals = [one.get("correct_answer") for one in _entries(data) if one.get("stage") == "final"]
+    if 8 in finals and 0 not in finals:
+        return 1
+    if finals:
+        found.notes.append(
+            f"{found.named(path)}: keys of final questions count from 0, the candidates in the pictures from 1: 1 is added"
+        )
+    return 0
 
 
 def _entries(data: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
@@ -356,19 +367,28 @@ def _subject(asked: Asked, part: Part | None) -> str:
     """What a question on one object singles it out by, as earlier answers are told."""
     if asked.stage != "1P":
         return ""
-    if asked.attribute == "position":  # "Where is the square?"
-        shapes = shapes_in(asked.text)
-        return shapes[0] if shapes else "object"
-    if asked.attribute == "shape":  # "What shape is at the left?"
-        places = places_in(asked.text)
-        if part == "in":
-            # A question on the inner part names it besides the place that it asks about.
-            places = [place for place in places if not place.endswith("inner part") or " of " in place]
-        if places:
-            return place_words(places[0])
-        names = {"in": "inner part", "out": "outer part", None: "center"}
-        return names.get(part, f"{part} part")
-    return ""
+    match asked.attribute:
+        case "position":
+            # "Where is the square?"
+            shapes = shapes_in(asked.text)
+            return shapes[0] if shapes else "object"
+        case "shape":
+            # "What shape is at the left?"
+            return _place_asked(asked.text, part)
+        case _:
+            return ""
+
+
+def _place_asked(text: str, part: Part | None) -> str:
+    """The place that a question names, or the part that it is on where it names none."""
+    places = places_in(text)
+    if part == "in":
+        # A question on the inner part names it besides the place that it asks about.
+        places = [place for place in places if not place.endswith("inner part") or " of " in place]
+    if places:
+        return place_words(places[0])
+    names = {"in": "inner part", "out": "outer part", None: "center"}
+    return names.get(part, f"{part} part")
 
 
 # --- fields ----------------------------------------------------------------------------------------------------------
@@ -379,20 +399,23 @@ def _asked(entry: Any, key_field: str) -> tuple[str, tuple[str, ...], int]:
     if not isinstance(entry, dict):
         raise ValueError("is no question")
     text = _text(entry, "question")
-    choices = entry.get("choices")
-    letter = entry.get(key_field)
-    if not isinstance(choices, list) or not 2 <= len(choices) <= 26:
-        raise ValueError("choices: not a list of 2 to 26 texts")
-    if not all(isinstance(choice, str) for choice in choices):
-        raise ValueError("choices: not a list of 2 to 26 texts")
+    choices = _choices(entry)
     # A choice is written "B: four"; some have no letter.
     labels = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(choices)]
     options = tuple(choice.removeprefix(f"{label}:").strip() for label, choice in zip(labels, choices, strict=True))
     if "" in options or len(set(options)) < len(options):
         raise ValueError("choices: one is empty, or two are the same")
+    letter = entry.get(key_field)
     if not isinstance(letter, str) or letter not in tuple(labels):
         raise ValueError(f"{key_field} {str(letter)[:40]!r} is none of the choices' letters")
     return text, options, labels.index(letter)
+
+
+def _choices(entry: Mapping[str, Any]) -> list[str]:
+    choices = entry.get("choices")
+    if isinstance(choices, list) and 2 <= len(choices) <= 26 and all(isinstance(choice, str) for choice in choices):
+        return choices
+    raise ValueError("choices: not a list of 2 to 26 texts")
 
 
 def _text(entry: Mapping[str, Any], name: str) -> str:

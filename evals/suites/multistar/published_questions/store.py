@@ -87,7 +87,10 @@ def read_questions(folder: str) -> Puzzles:
             raise ValueError(f"{index}, line {number}: no imported question ({error!r})") from error
         of_kind = puzzles.setdefault((question.subtask, question.configuration), {})
         of_kind.setdefault(question.puzzle, []).append(question)
-    return {kind: [found[number] for number in sorted(found)] for kind, found in puzzles.items()}
+    in_order: dict[tuple[str, str], list[list[Stored]]] = {}
+    for kind, by_number in puzzles.items():
+        in_order[kind] = [by_number[number] for number in sorted(by_number)]
+    return in_order
 
 
 def _stored(fields: dict[str, Any]) -> Stored:
@@ -102,16 +105,24 @@ def _stored(fields: dict[str, Any]) -> Stored:
         values[name] = tuple(value) if isinstance(value, list) else value
     question = Stored(**values)
     configuration_named(question.configuration)
-    if question.stage not in get_args(Stage) or question.attribute not in (*QUESTION_ATTRIBUTES, None):
+    if not _has_form(question):
         raise ValueError("a field has not its form")
-    texts = (question.subtask, question.node, question.text, question.picture, *question.options, *question.doubts)
-    if not all(isinstance(text, str) for text in texts):
-        raise ValueError("a field has not its form")
-    if not question.picture.isalnum():  # it names a file
-        raise ValueError("a field has not its form")
-    if type(question.key) is not int or not 0 <= question.key < len(question.options):
+    is_number = type(question.key) is int
+    if not is_number or not 0 <= question.key < len(question.options):
         raise ValueError("the key is none of the options")
     return question
+
+
+def _has_form(question: Stored) -> bool:
+    if question.stage not in get_args(Stage):
+        return False
+    if question.attribute not in (*QUESTION_ATTRIBUTES, None):
+        return False
+    texts = (question.subtask, question.node, question.text, question.picture, *question.options, *question.doubts)
+    if not all(isinstance(text, str) for text in texts):
+        return False
+    # The picture's hash names a file: nothing in it may lead elsewhere.
+    return question.picture.isalnum()
 
 
 @functools.lru_cache(maxsize=4)
