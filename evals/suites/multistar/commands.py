@@ -89,20 +89,24 @@ def _report(found: Import, folder: Path) -> None:
     left_out = [f"left out: {line}" for line in found.left_out]
     doubts = [f"doubtful key: {question.file}: {'; '.join(question.doubts)}" for question in doubtful]
     lines = "".join(f"{_safe(line)}\n" for line in (*notes, *left_out, *doubts))
-    (folder / "warnings.txt").write_text(lines, encoding="utf-8")
+    warnings = folder / "warnings.txt"
+    warnings.write_text(lines, encoding="utf-8")
     for line in (*notes, *left_out[:MOST_NAMED]):
         print(_safe(line), file=sys.stderr)
     print(f"{'subtask':9}{'stage':8}{'questions':>10}{'doubtful keys':>15}")
-    of_kind = _counts(doubtful)
+    doubtful_of_kind = _counts(doubtful)
     for kind, count in _counts(found.questions).items():
-        print(f"{kind[0]:9}{kind[1]:8}{count:10}{of_kind[kind]:15}")
-    reasons = Counter(_reason(why) for question in doubtful for why in question.doubts)
+        subtask, stage = kind
+        print(f"{subtask:9}{stage:8}{count:10}{doubtful_of_kind[kind]:15}")
+    reasons: Counter[str] = Counter()
+    for question in doubtful:
+        reasons.update(_reason(why) for why in question.doubts)
     for reason, count in reasons.most_common():
         print(f"doubtful: {count:5}  {_safe(reason)}")
     puzzles = {(question.subtask, question.configuration, question.puzzle) for question in found.questions}
     print(
         f"imported {len(found.questions)} questions on {len(puzzles)} puzzles to {folder}; {len(found.left_out)} left out; "
-        f"{len(doubtful)} with doubtful keys; each is named in {folder / 'warnings.txt'}"
+        f"{len(doubtful)} with doubtful keys; each is named in {warnings}"
     )
 
 

@@ -93,17 +93,17 @@ def _error(answer: Answered, twins: Mapping[tuple[Any, ...], Answered]) -> str:
         return "hallucination"
     if answer.stage.startswith("1P"):
         return "perception"
-    if answer.prior == "truth":  # all that was told is right
-        return "reasoning"
-    if answer.prior == "none":
-        return "undecided"
+    match answer.prior:
+        case "truth":
+            # All that was told is right.
+            return "reasoning"
+        case "none":
+            return "undecided"
     # Told its own answers: if all of them were right, what went wrong is the step from them.
-    all_right = True
+    parents = []
     for parent in answer.parents:
-        told = twins.get((answer.player, answer.style, answer.prior, (*answer.cluster, parent)))
-        if told is None or not told.right:
-            all_right = False
-    if all_right:
+        parents.append(twins.get((answer.player, answer.style, answer.prior, (*answer.cluster, parent))))
+    if all(told is not None and told.right for told in parents):
         return "reasoning"
     # Something told was wrong: whether that did it shows where the same question was told the truth.
     truth = twins.get((answer.player, answer.style, "truth", answer.asked))

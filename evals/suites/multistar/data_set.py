@@ -87,20 +87,30 @@ def data_set_tables(asked: Iterable[Asked], subtask: Subtask) -> list[Table]:
 
 def steps_of(question: Question) -> tuple[str, ...]:
     """What has to be done to answer a question, in order."""
+    match question.stage:
+        case "final":
+            return "read all panels", "find the rules", "choose a panel"
+        case "1R":
+            return "read a row", "find a rule"
+        case "2R":
+            return "read a row", "read a row", "find a rule"
+        case "2P":
+            attribute = question.attribute or ""
+            return "read a panel", "read a panel", *_OF_PAIR.get(attribute, (f"read a {attribute}", "compare"))
+        case _:
+            return "read a panel", *_of_one_panel(question)
+
+
+def _of_one_panel(question: Question) -> tuple[str, ...]:
+    """The steps after its panel has been read; direct questions that compare tell so by their names only."""
     attribute, kind = question.attribute or "", question.node
-    if question.stage == "final":
-        return "read all panels", "find the rules", "choose a panel"
-    if question.stage in ("1R", "2R"):
-        return ("read a row",) * int(question.stage[0]) + ("find a rule",)
-    if question.stage == "2P":
-        return "read a panel", "read a panel", *_OF_PAIR.get(attribute, (f"read a {attribute}", "compare"))
     if kind == "1P-C/compare_position":
-        return "read a panel", "find a shape", "find a shape", "relate positions"
+        return "find a shape", "find a shape", "relate positions"
     if "1P-C/compare" in kind:
-        return "read a panel", "find a position", "find a position", f"read a {attribute}", "compare"
+        return "find a position", "find a position", f"read a {attribute}", "compare"
     if "1P-C/same" in kind or attribute in ("size", "color"):
-        return "read a panel", f"read a {attribute}", "all alike"
-    return "read a panel", *_OF_ATTRIBUTE[attribute]
+        return f"read a {attribute}", "all alike"
+    return _OF_ATTRIBUTE[attribute]
 
 
 def _lengths(stage: str, every: Sequence[Asked]) -> tuple[Cell, ...]:

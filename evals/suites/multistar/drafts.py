@@ -32,22 +32,30 @@ class Draft:
 
 def chain_draft(mode: str, questions: Sequence[Question], settings: AskSettings) -> Draft:
     """The episode of a whole chain."""
-    # What every question would be told, with any answer of its parents.
-    told = []
-    asked_after_others = questions if settings.prior != "none" else ()
-    for question in asked_after_others:
-        parents = [parent for parent in questions if parent.node in question.parents]
-        told += [sorted(sentences_of(parent, question, settings.paper_literal)) for parent in parents]
+    told = _told(questions, settings)
     calls = planned_calls(questions, settings.prior, settings.sweep, settings.paper_literal)
     tokens = sum(tokens_of(question, settings) for question in questions)
     tokens_of_calls = calls / len(questions) * tokens
-    # The order of earlier answers is part of the identity only where there are some.
+    # The order of earlier answers is part of the identity only where there are some, the sweep where it asks something.
     order = []
     if settings.order != "paper" and any(told):
         order = [settings.order]
+    sweeps = settings.sweep and bool(told)
     contents = [content_of(question) for question in questions]
-    content = stable_hash(contents, told, settings.sweep and bool(told), *order)
+    content = stable_hash(contents, told, sweeps, *order)
     return Draft(mode, CHAIN, content, 0, calls, tokens_of_calls)
+
+
+def _told(questions: Sequence[Question], settings: AskSettings) -> list[list[str]]:
+    """What every question would be told, with any answer of its parents."""
+    told: list[list[str]] = []
+    if settings.prior == "none":
+        return told
+    for question in questions:
+        parents = [parent for parent in questions if parent.node in question.parents]
+        for parent in parents:
+            told.append(sorted(sentences_of(parent, question, settings.paper_literal)))
+    return told
 
 
 def content_of(question: Question) -> list[object]:

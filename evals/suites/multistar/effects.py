@@ -41,12 +41,14 @@ def effect_tables(answers: Sequence[Answered]) -> Iterator[Table]:
 def answer_measures(answers: Sequence[Answered], player: str) -> list[Measure]:
     """Accuracy and MSEval of one player's questions by style, prior and stage; questions of failed episodes count as wrong."""
     found = []
+    own = [answer for answer in answers if answer.player == player]
     for name, measure in _MEASURES.items():
         observations = []
-        for answer in answers:
-            value = measure(answer) if answer.player == player else None
+        for answer in own:
+            value = measure(answer)
             if value is not None:
-                cell, unit = (answer.style, answer.prior, answer.stage), (answer.mode, answer.node)
+                cell = answer.style, answer.prior, answer.stage
+                unit = answer.mode, answer.node
                 observations.append(Observation(cell, answer.cluster, unit, value))
         found.append(Measure(name, ("style", "prior", "stage"), observations))
     return found

@@ -86,11 +86,16 @@ def _priors(answers: Sequence[Answered]) -> Iterator[Figure]:
     """Accuracy by stage and by what a player was told of earlier answers, where a run has several of these."""
     groups = groups_of(answers, lambda answer: (answer.player, answer.mode, answer.stage))
     chains = {key: each for key, each in groups.items() if "/" in key[1]}
-    stages = tuple(stage for stage in STAGES if any(key[2] == stage for key in chains))
+    asked = {stage for _, _, stage in chains}
+    stages = tuple(stage for stage in STAGES if stage in asked)
+    modes_of: dict[str, dict[str, None]] = {player: {} for player, _, _ in chains}
+    for player, mode, _ in in_order(chains):
+        modes_of[player][mode] = None
     series = []
-    for player in dict.fromkeys(player for player, _, _ in chains):
-        modes = list(dict.fromkeys(mode for each, mode, _ in in_order(chains) if each == player))
-        for mode in modes if len(modes) > 1 else ():
+    for player, modes in modes_of.items():
+        if len(modes) == 1:
+            continue
+        for mode in modes:
             accuracies = tuple(_accuracy(chains.get((player, mode, stage), ())) for stage in stages)
             series.append(Series(_named(mode), stages, accuracies, player))
     if series:

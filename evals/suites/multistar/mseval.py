@@ -149,17 +149,9 @@ def information(sweep: Sweep, convention: Convention) -> float:
 
     With hard answers the answer follows from the option, and this is the entropy of the answers.
     """
-    options = len(sweep.parent.probabilities)
-    shares = sweep.parent.probabilities if convention.model_prior else (1 / options,) * options
     if not convention.soft_distributions:
-        if not convention.model_prior:  # whole numbers, so that what was decoded to the last bit stays so
-            counts = Counter(sweep.answers).values()
-            return entropy([count / options for count in counts], convention)
-        answers = [
-            math.fsum(share for share, answer in zip(shares, sweep.answers, strict=True) if answer == this)
-            for this in sorted(set(sweep.answers))
-        ]
-        return entropy(answers, convention)
+        return entropy(_shares_of_answers(sweep, convention), convention)
+    shares = _shares_of_options(sweep, convention)
     columns = zip(*sweep.distributions, strict=True)
     mixed = [math.fsum(share * value for share, value in zip(shares, column, strict=True)) for column in columns]
     left = math.fsum(
@@ -167,6 +159,26 @@ def information(sweep: Sweep, convention: Convention) -> float:
         for share, distribution in zip(shares, sweep.distributions, strict=True)
     )
     return max(0.0, entropy(mixed, convention) - left)
+
+
+def _shares_of_options(sweep: Sweep, convention: Convention) -> Sequence[float]:
+    """How much each option of the parent counts: what the model gives it, or all alike."""
+    if convention.model_prior:
+        return sweep.parent.probabilities
+    options = len(sweep.parent.probabilities)
+    return (1 / options,) * options
+
+
+def _shares_of_answers(sweep: Sweep, convention: Convention) -> list[float]:
+    """How much each answer counts that an option of the parent led to."""
+    if not convention.model_prior:
+        # Whole numbers, so that what was decoded to the last bit stays so.
+        options = len(sweep.parent.probabilities)
+        return [count / options for count in Counter(sweep.answers).values()]
+    found: dict[int, list[float]] = {answer: [] for answer in sorted(set(sweep.answers))}
+    for share, answer in zip(sweep.parent.probabilities, sweep.answers, strict=True):
+        found[answer].append(share)
+    return [math.fsum(shares) for shares in found.values()]
 
 
 def own_information(question: Asked, convention: Convention) -> float:

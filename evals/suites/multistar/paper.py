@@ -23,9 +23,11 @@ def paper_tables(answers: Sequence[Answered]) -> Iterator[Table]:
     groups = groups_of(answers, lambda answer: (answer.player, answer.mode, answer.stage))
     asked = {stage for _, _, stage in groups}
     stages = [stage for stage in STAGES if stage in asked]
+    modes_of: dict[str, dict[str, None]] = {player: {} for player, _, _ in groups}
+    for player, mode, _ in in_order(groups):
+        modes_of[player][mode] = None
     rows: list[tuple[Cell, ...]] = []
-    for player in dict.fromkeys(player for player, _, _ in groups):
-        modes = dict.fromkeys(mode for name, mode, _ in in_order(groups) if name == player)
+    for player, modes in modes_of.items():
         for measure in _MEASURES:
             for mode in modes:
                 style, _, prior = mode.partition("/")
@@ -58,20 +60,22 @@ def _measured(answers: Sequence[Answered], measure: str) -> Cell:
 def _weights(answers: Sequence[Answered]) -> Iterator[Table]:
     """The paper's Table 4 for each style and prior."""
     told = [answer for answer in answers if answer.score and answer.parents]
-    for (mode,), of_mode in groups_of(told, lambda answer: (answer.mode,)).items():
+    modes = groups_of(told, lambda answer: (answer.mode,))
+    for (mode,), of_mode in modes.items():
         style, _, prior = mode.partition("/")
         groups = groups_of(of_mode, lambda answer: (answer.player, answer.attribute, answer.stage))
         asked = {stage for _, _, stage in groups}
         stages = [stage for stage in STEPS if stage in asked]
-        rows: list[tuple[Cell, ...]] = []
-        for player, attribute in dict.fromkeys(key[:2] for key in groups):
+        steps = [STEPS[stage] for stage in stages]
+        rows: dict[tuple[str, str], tuple[Cell, ...]] = {}
+        for player, attribute, _ in groups:
             means = [_mean_weight(groups.get((player, attribute, stage), ())) for stage in stages]
-            rows.append((player, attribute, *means))
+            rows[player, attribute] = (player, attribute, *means)
         yield Table(
             name=f"multistar_paper_weights_{style}_{prior}",
             title=f"MultiStAR: weight of the questions before (NCMI), prompt {style}, prior {_PRIORS[prior or 'none']}",
-            columns=("Model", "Attributes", *(STEPS[stage] for stage in stages)),
-            rows=tuple(rows),
+            columns=("Model", "Attributes", *steps),
+            rows=tuple(rows.values()),
             section="paper",
         )
 

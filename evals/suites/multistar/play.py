@@ -26,7 +26,7 @@ from evals.suites.multistar.read_answer import read_answer
 from evals.suites.multistar.reformat import prior_sentence
 from evals.suites.multistar.shortcuts import SHORTCUTS
 from evals.suites.multistar.templates import Templates
-from evals.types import Chat, Outcome, PlayerError
+from evals.types import Chat, Outcome, PlayerError, Reply
 
 ReplyForm = Literal["labels", "text", "described"]
 
@@ -138,38 +138,42 @@ async def play_chain(questions: Sequence[Question], conversation: Conversation, 
             answers[question.node] = answer
             told[question.node] = question.key if settings.prior == "truth" else answer.option
     # The sweep (MSEval): each question again for each answer that each of its parents might have had.
-    swept = [
-        question
-        for question in questions
-        if settings.sweep
-        and settings.prior != "none"
-        and all(answers[name].exact for name in (*question.parents, question.node))
-    ]
-    variants = [
-        (question, parent, option)
-        for question in swept
-        for parent in question.parents
-        for option in range(len(nodes[parent].options))
-    ]
-    outcomes = await asking.all(
-        [(q, _priors(q, nodes, {**told, parent: option}, settings)) for q, parent, option in variants]
-    )
+    variants: list[tuple[Question, str, int]] = []
+    for question in _swept(questions, answers, settings):
+        for parent in question.parents:
+            variants += [(question, parent, option) for option in range(len(nodes[parent].options))]
+    prompts = []
+    for question, parent, option in variants:
+        prompts.append((question, _priors(question, nodes, {**told, parent: option}, settings)))
+    outcomes = await asking.all(prompts)
     sweeps: dict[str, list[tuple[Any, ...]]] = {question.node: [] for question in questions}
     for (question, parent, option), answer in zip(variants, outcomes, strict=True):
         sweeps[question.node].append((parent, option, answer.turn, answer.option, answer.logprobs, answer.exact))
+    entries = []
+    for question in questions:
+        parents = () if settings.prior == "none" else question.parents
+        entries.append(_node(question, parents, answers[question.node], sweeps[question.node]))
     return Outcome(
         success=answers[questions[-1].node].option == questions[-1].key,
         steps=len(questions),
         extra={
-            "nodes": [
-                _node(q, () if settings.prior == "none" else q.parents, answers[q.node], sweeps[q.node])
-                for q in questions
-            ],
+            "nodes": entries,
             "n_questions": len(questions),
             "n_calls": asking.calls,
             "n_planned_calls": planned_calls(questions, settings.prior, settings.sweep, settings.paper_literal),
         },
     )
+
+
+def _swept(questions: Sequence[Question], answers: Mapping[str, Answer], settings: AskSettings) -> list[Question]:
+    """The questions that are asked again: those whose probabilities, and whose parents', are exact."""
+    if not settings.sweep or settings.prior == "none":
+        return []
+    found = []
+    for question in questions:
+        if all(answers[name].exact for name in (*question.parents, question.node)):
+            found.append(question)
+    return found
 
 
 class _Asking:
@@ -194,10 +198,14 @@ class _Asking:
         settings = self.settings
         how = (settings.style, settings.order, settings.presentation, settings.templates)
         chats = [prompt(question, sentences, *how) for question, sentences in wanted]
-        new = {chat: question for chat, (question, _) in zip(chats, wanted, strict=True) if chat not in self._known}
+        new: dict[Chat, Question] = {}
+        for chat, (question, _) in zip(chats, wanted, strict=True):
+            if chat not in self._known:
+                new[chat] = question
         tasks = [asyncio.ensure_future(self._ask(chat, question)) for chat, question in new.items()]
         try:
-            self._known.update(zip(new, await asyncio.gather(*tasks), strict=True))
+            answers = await asyncio.gather(*tasks)
+            self._known.update(zip(new, answers, strict=True))
         finally:
             for task in tasks:
                 task.cancel()
@@ -216,29 +224,42 @@ class _Asking:
             features=functools.partial(option_features, question, labels),
         )
         reply, turn = played.reply, played.turn.number
-        if not scoring:
+        if scoring:
+            answer = _most_likely(reply, labels, turn)
+        else:
             reading = read_answer(reply.text, labels, question.options, cut_off=reply.cut_off)
             answer = Answer(turn, reading.option, reading.rule, cut_off=reply.cut_off)
-        elif reply.label_scores is None:
-            raise NoLabelScores("the engine gives no label scores; suite.reply=text asks for written answers")
-        else:
-            scores = reply.label_scores
-            option = labels.index(reply.text) if reply.text in labels else None
-            rule = "no label scored" if option is None else "argmax" if scores.argmax_is_label else "best label"
-            exact = scores.exact and complete(scores.logprobs)
-            answer = Answer(turn, option, rule, scores.logprobs, scores.mass, scores.argmax_is_label, exact)
-        played.action, played.rule = None if answer.option is None else labels[answer.option], answer.rule
+        played.action = None if answer.option is None else labels[answer.option]
+        played.rule = answer.rule
         return answer
+
+
+def _most_likely(reply: Reply, labels: Sequence[str], turn: int) -> Answer:
+    """The most likely of the labels, which the engine has put in the place of the reply."""
+    scores = reply.label_scores
+    if scores is None:
+        raise NoLabelScores("the engine gives no label scores; suite.reply=text asks for written answers")
+    option = labels.index(reply.text) if reply.text in labels else None
+    if option is None:
+        rule = "no label scored"
+    elif scores.argmax_is_label:
+        rule = "argmax"
+    else:
+        rule = "best label"
+    exact = scores.exact and complete(scores.logprobs)
+    return Answer(turn, option, rule, scores.logprobs, scores.mass, scores.argmax_is_label, exact)
 
 
 def _levels(questions: Sequence[Question]) -> list[list[Question]]:
     """Questions that can be asked at once, in the order in which they can be."""
-    depth: dict[str, int] = {}
+    depths: dict[str, int] = {}
     levels: list[list[Question]] = []
     for question in questions:
-        depth[question.node] = max((depth[parent] + 1 for parent in question.parents), default=0)
-        levels += [[]] if depth[question.node] == len(levels) else []
-        levels[depth[question.node]].append(question)
+        depth = max((depths[parent] + 1 for parent in question.parents), default=0)
+        depths[question.node] = depth
+        if depth == len(levels):
+            levels.append([])
+        levels[depth].append(question)
     return levels
 
 

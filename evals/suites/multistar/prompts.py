@@ -97,22 +97,26 @@ def prompt(
     parts: tuple[Part, ...]
     own = templates.get(f"{style}_prior" if priors else style)
     values = _values(question, priors, style, templates)
-    if style == "document":  # a page is one picture, of which nothing can be shared
-        printed = _page(question, priors)
-        page = printed if own is None else filled_page(own, question.picture, values, printed.scale)
+    if style == "document":
+        # A page is one picture, of which nothing can be shared.
+        page = _page(question, priors)
+        if own is not None:
+            page = filled_page(own, question.picture, values, page.scale)
         parts = page, _beside_page(question, templates)
     elif own is not None:
         parts = filled_text(own, question.picture, values)
     else:
-        text = _structured(question, priors, order) if style == "structured" else _vanilla(question, priors, order)
-        parts = question.picture, text
+        written = _structured if style == "structured" else _vanilla
+        parts = question.picture, written(question, priors, order)
     system = templates.get("system")
-    system = SYSTEM if system is None else system
+    if system is None:
+        system = SYSTEM
     modality = presentation.modality
     if modality != "picture":
         system = f"{system} {NOTES[modality]} {LEGEND}".strip()
         parts = told(_set_off(parts), modality, presentation.detail)
     user = message("user", *parts)
+    # A user's empty system.txt: there is no system message.
     return (message("system", system), user) if system else (user,)
 
 
@@ -218,5 +222,8 @@ def _page(question: Question, priors: Sequence[str]) -> PagePicture:
         blocks += [Words("item", sentence) for sentence in priors]
     blocks += [Words("heading", "Question"), Words("text", question.text)]
     blocks += [Words("item", choice) for choice in _choices(question)]
-    scale = question.picture.scale if isinstance(question.picture, RavenPicture) else 1
-    return PagePicture((*blocks, Words("text", _ask(question))), scale)
+    blocks.append(Words("text", _ask(question)))
+    scale = 1
+    if isinstance(question.picture, RavenPicture):
+        scale = question.picture.scale
+    return PagePicture(tuple(blocks), scale)

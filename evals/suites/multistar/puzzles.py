@@ -190,12 +190,19 @@ def _with_options_shuffled(question: Question) -> Question:
     if question.stage == "final":
         return question
     order = shuffled(range(len(question.options)), question.picture.key, question.node, question.options)
+    # Other words for options, and their rates, are there or not for all options.
+    said = question.said
+    if said:
+        said = tuple(said[place] for place in order)
+    rates = question.rates
+    if rates:
+        rates = tuple(rates[place] for place in order)
     return dataclasses.replace(
         question,
         options=tuple(question.options[place] for place in order),
         key=order.index(question.key),
-        said=tuple(question.said[place] for place in order) if question.said else (),
-        rates=tuple(question.rates[place] for place in order) if question.rates else (),
+        said=said,
+        rates=rates,
     )
 
 
@@ -240,15 +247,18 @@ def imported(problems: str, configuration: str, most: int) -> tuple[Imported | P
         ValueError: there is no such folder or index, or a file is no index.
     """
     home = Path(problems)
-    if home.is_dir() and (home / configuration).is_dir():
-        return tuple(sorted((home / configuration).glob("*.npz"), key=_by_number)[:most])
+    folder = home / configuration
+    if home.is_dir() and folder.is_dir():
+        files = sorted(folder.glob("*.npz"), key=_by_number)
+        return tuple(files[:most])
     if not home.exists():
         raise ValueError(f"suite.problems={problems}: no such folder, and no such index")
     try:
         listed = _files(home) if home.is_dir() else _index(home)
     except FileError as error:
         raise ValueError(f"suite.problems: {error}") from error
-    return tuple(source for name, source in listed if name == configuration)[:most]
+    found = [source for name, source in listed if name == configuration]
+    return tuple(found[:most])
 
 
 @functools.lru_cache(maxsize=4)

@@ -60,18 +60,19 @@ def score_multistar(
     played = join(plan, ledger)
     answers = answers_of(played, lost_questions, convention, absent or {})
     unknown = sum(item.failed and not lost_questions(item.episode) for item in played)
-    state = _state_notes(played, answers, unknown)
-    notes = (*_NOTES, *state)
-    chain = any(item.episode.level == "chain" for item in played)
+    notes = (*_NOTES, *_state_notes(played, answers, unknown))
     tables = [
         _measures_table("stages", "by stage", (), answers, shortcuts, notes),
         _measures_table("attributes", "by attribute", ("attribute",), answers, shortcuts, notes),
         _measures_table("configurations", "by configuration", ("configuration",), answers, shortcuts, notes),
     ]
-    if chain:
+    subtask = "direct"
+    if any(item.episode.level == "chain" for item in played):
+        subtask = "chain"
         tables += [weights_table(answers, convention), _calls_table(played), *effect_tables(answers)]
-    cells = run_cells(answers, "chain" if chain else "direct")
-    beside = published_tables("multistar", "MultiStAR", cells, conditions or Conditions(), settings)
+    beside = published_tables(
+        "multistar", "MultiStAR", run_cells(answers, subtask), conditions or Conditions(), settings
+    )
     return [*tables, error_table(answers), *beside]
 
 
@@ -122,10 +123,17 @@ def _measures_table(
 
 def _measures(asked: Sequence[Answered], shortcut: float | None) -> tuple[Cell, ...]:
     answers = [answer for answer in asked if answer.counts]
+    right = [answer.right for answer in answers]
+    of_puzzle = [answer.cluster for answer in answers]
+    chance = _mean([1 / answer.options for answer in answers])
     done = [answer for answer in answers if not answer.failed]
-    scored = [answer for answer in done if answer.score]
-    scores = [answer.score for answer in scored if answer.score]
-    clusters = [answer.cluster for answer in scored]
+    # MSEval, of the questions that have one.
+    values, shares, clusters = [], [], []
+    for answer in done:
+        if answer.score:
+            values.append(answer.score.value)
+            shares.append(answer.score.share)
+            clusters.append(answer.cluster)
     # Written replies have no probabilities of labels.
     labeled = [answer for answer in done if answer.argmax_is_label is not None]
     masses = [answer.mass for answer in labeled if answer.mass is not None]
@@ -134,12 +142,12 @@ def _measures(asked: Sequence[Answered], shortcut: float | None) -> tuple[Cell, 
         len(asked) - len(answers),
         len(answers) - len(done),
         sum(answer.cut_off for answer in asked),
-        proportion_estimate([answer.right for answer in answers], [answer.cluster for answer in answers]),
-        _mean([1 / answer.options for answer in answers]),
+        proportion_estimate(right, of_puzzle),
+        chance,
         shortcut,
-        mean_estimate([score.value for score in scores], clusters, bounds=NONNEGATIVE),
-        mean_estimate([score.share for score in scores], clusters, bounds=UNIT),
-        len(done) - len(scored),
+        mean_estimate(values, clusters, bounds=NONNEGATIVE),
+        mean_estimate(shares, clusters, bounds=UNIT),
+        len(done) - len(values),
         _mean([bool(answer.argmax_is_label) for answer in labeled]),
         _mean(masses),
     )
@@ -176,27 +184,26 @@ def _state_notes(played: Sequence[Played], answers: Sequence[Answered], unknown:
     """How failed episodes, refused scores and unplayed episodes enter the figures."""
     failed = sum(answer.failed for answer in answers)
     inexact = sum(answer.inexact for answer in answers)
-    unswept = sum(not (a.score or a.inexact or a.failed) for a in answers)
+    unswept = sum(not (answer.score or answer.inexact or answer.failed) for answer in answers)
+    masses = [answer.mass for answer in answers if answer.mass is not None]
+    doubtful = sum(mass < LOW_MASS for mass in masses)
     unplayed = sum(item.row is None for item in played)
-    doubtful = sum(a.mass is not None and a.mass < LOW_MASS for a in answers)
-    notes = []
-    if failed:
-        notes.append(f"{failed:,} questions of failed episodes count as answered wrong, and have no MSEval.")
-    if unknown:
-        notes.append(
-            f"{unknown:,} failed episodes whose questions are unknown (their puzzle cannot be read) count nowhere."
-        )
-    if inexact:
-        notes.append(
-            f"{inexact:,} questions have no MSEval: the engine gave no exact probabilities for them or for what they build "
-            "on (written replies, or top tokens only), and unknown ones are not taken for zero."
-        )
-    if unswept:
-        notes.append(
-            f"{unswept:,} questions with prior information have no MSEval because they were not asked again (sweep)."
-        )
-    if doubtful:
-        notes.append(f"{doubtful:,} answers had less than {LOW_MASS:.0%} probability on all labels together.")
-    if unplayed:
-        notes.append(f"{unplayed:,} of {len(played):,} planned episodes have not been played and count nowhere.")
-    return notes
+    notes = (
+        (failed, f"{failed:,} questions of failed episodes count as answered wrong, and have no MSEval."),
+        (
+            unknown,
+            f"{unknown:,} failed episodes whose questions are unknown (their puzzle cannot be read) count nowhere.",
+        ),
+        (
+            inexact,
+            f"{inexact:,} questions have no MSEval: the engine gave no exact probabilities for them or for what they "
+            "build on (written replies, or top tokens only), and unknown ones are not taken for zero.",
+        ),
+        (
+            unswept,
+            f"{unswept:,} questions with prior information have no MSEval because they were not asked again (sweep).",
+        ),
+        (doubtful, f"{doubtful:,} answers had less than {LOW_MASS:.0%} probability on all labels together."),
+        (unplayed, f"{unplayed:,} of {len(played):,} planned episodes have not been played and count nowhere."),
+    )
+    return [note for count, note in notes if count]

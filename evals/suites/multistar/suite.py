@@ -162,12 +162,15 @@ class MultiStarSuite(Suite):
         for name, known in every.items():
             value = getattr(self, name)
             values = (value,) if isinstance(value, str) else tuple(value)
-            object.__setattr__(self, name, known if values == ("all",) and known else values)
+            if values == ("all",) and known:
+                values = known
+            object.__setattr__(self, name, values)
         drawn = self.wording == "own" and not self.problems
         object.__setattr__(self, "seeds", checked_seeds(self.seeds, drawn=drawn))
         for setting in ("problems", "source", "templates"):
             value = getattr(self, setting)
-            if value:  # runners may have another working directory
+            if value:
+                # Runners may have another working directory.
                 object.__setattr__(self, setting, str(Path(value).expanduser().absolute()))
 
     def plan(self) -> Sequence[Episode]:
@@ -236,9 +239,13 @@ class MultiStarSuite(Suite):
         found: dict[str, frozenset[str]] = {}
         for batch in run.batches(["episode_id", "status", "nodes", "turns"]):
             for row in batch.to_pylist():
+                if row["status"] != "done":
+                    continue
                 episode = episodes.get(row["episode_id"])
-                if episode and row["status"] == "done":
-                    found[episode.id] = frozenset(nodes_with_absent(self._asked(episode), row))
+                if episode is None:
+                    continue
+                absent = nodes_with_absent(self._asked(episode), row)
+                found[episode.id] = frozenset(absent)
         return found
 
     def view(self, row: Mapping[str, Any]) -> EpisodeView:
@@ -395,21 +402,30 @@ class MultiStarSuite(Suite):
     def _drafts(self, configuration: str, puzzle: int) -> Iterator[Draft]:
         try:
             questions = self._questions(configuration, puzzle)
-        except PuzzleUnreadable as error:  # played all the same: it fails with its cause, and nothing vanishes
-            level = CHAIN if self.subtask == "chain" and configuration != UNKNOWN else UNREADABLE
-            yield from (Draft(mode, level, str(error)) for mode in self._modes)
+        except PuzzleUnreadable as error:
+            # Played all the same: it fails with its cause, and nothing vanishes.
+            is_chain = self.subtask == "chain" and configuration != UNKNOWN
+            level = CHAIN if is_chain else UNREADABLE
+            for mode in self._modes:
+                yield Draft(mode, level, str(error))
             return
-        asks_published = self.wording == "published"
-        templates = direct_nodes(configuration_named(configuration))
+        if self.subtask == "chain":
+            for mode in self._modes:
+                yield chain_draft(mode, questions, self._ask_settings(mode))
+            return
+        numbers = self._numbers(questions, configuration)
         for mode in self._modes:
             settings = self._ask_settings(mode)
-            if self.subtask == "chain":
-                yield chain_draft(mode, questions, settings)
-                continue
-            for question in questions:
-                number = int(question.node.rpartition("/")[2]) if asks_published else templates.index(question.node)
+            for question, number in zip(questions, numbers, strict=True):
                 content = stable_hash(content_of(question))
                 yield Draft(mode, question.stage, content, number, 1, tokens_of(question, settings))
+
+    def _numbers(self, questions: Sequence[Question], configuration: str) -> list[int]:
+        """The number of each direct question's template; published questions are named after their place in the file."""
+        if self.wording == "published":
+            return [int(question.node.rpartition("/")[2]) for question in questions]
+        templates = direct_nodes(configuration_named(configuration))
+        return [templates.index(question.node) for question in questions]
 
     # --- settings ---
 
@@ -442,10 +458,12 @@ class MultiStarSuite(Suite):
             raise ValueError("suite.variant=balanced and suite.options=uniform exclude each other: leave one out")
         if self.problems and self._difficulty:
             raise ValueError("suite.changing and suite.values have no meaning with suite.problems: leave them out")
-        if self.wording == "own":
-            if self.source:
-                raise ValueError("suite.source is set, but suite.wording is own; set suite.wording=published")
-            return
+        if self.wording == "published":
+            self._check_published()
+        elif self.source:
+            raise ValueError("suite.source is set, but suite.wording is own; set suite.wording=published")
+
+    def _check_published(self) -> None:
         for setting in ("problems", "scale", "render", "modality", "variant", "changing", "values"):
             if getattr(self, setting) != getattr(type(self), setting):
                 raise ValueError(f"suite.{setting} has no meaning with suite.wording=published: leave it out")

@@ -80,15 +80,16 @@ def filled_text(source: str, picture: Picture, values: Values) -> tuple[Part, ..
 
 def filled_page(source: str, picture: Picture, values: Values, scale: int) -> PagePicture:
     """A printed page: a block for each line, whose mark says whether it is a title, a heading or an item."""
-    lines = _with_lists(source, values).splitlines()
-    if not any(line.strip() in _PICTURE for line in lines):
+    lines = [line.strip() for line in _with_lists(source, values).splitlines()]
+    if not any(line in _PICTURE for line in lines):
         lines.insert(0, _PICTURE[0])
+    fields = _single(values)
     blocks: list[Words | Picture] = []
     for line in lines:
-        if line.strip() in _PICTURE:
+        if line in _PICTURE:
             blocks.append(picture)
             continue
-        text = "".join(map(str, filled(line.strip(), _single(values))))
+        text = "".join(map(str, filled(line, fields)))
         mark = next((mark for mark in _MARKS if text.startswith(mark)), "")
         words = text.removeprefix(mark).strip()
         if words:
@@ -159,20 +160,25 @@ def load_templates(folder: str, *, described: bool = False) -> Templates:
     names = ", ".join(f"{name}.txt" for name in FIELDS)
     if not paths:
         raise ValueError(f"folder {folder!r} holds no template; it may have {names}")
-    own = {path.stem: _read(path, names) for path in paths}
-    return Templates(tuple((dict(built_in.texts) | own).items()))
+    texts = dict(built_in.texts)
+    for path in paths:
+        texts[path.stem] = _read(path, names)
+    return Templates(tuple(texts.items()))
 
 
 def _read(path: Path, names: str) -> str:
     """The text of one file, checked, the paper's placeholders replaced."""
-    if path.stem not in FIELDS:
+    name = path.stem
+    if name not in FIELDS:
         raise ValueError(f"{path} is no template of MultiStAR: there are {names}")
     text = read_text(path).strip()
     for printed, field in PRINTED.items():
         text = text.replace(printed, field)
-    if text or path.stem != "system":  # an empty system.txt: there is no system message, as in the paper
-        check_fields(str(path), text, *FIELDS[path.stem])
-    if path.stem.startswith("document"):
+    if name == "system" and not text:
+        # There is no system message, as in the paper.
+        return text
+    check_fields(str(path), text, *FIELDS[name])
+    if name.startswith("document"):
         _check_page(path, text)
     return text
 

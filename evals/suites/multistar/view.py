@@ -25,13 +25,14 @@ def episode_view(row: Mapping[str, Any], convention: Convention) -> EpisodeView:
     plain = default_view(row)
     nodes: list[Node] = row.get("nodes") or []
     scores = scores_of(nodes, convention)
-    asked = {turn: facts for node in nodes for turn, facts in _turns(node)}
-    steps = tuple(
-        _step(step, asked.get(number, {}), _probabilities(turn))
-        for number, (step, turn) in enumerate(zip(plain.steps, row["turns"], strict=True))
-    )
+    asked: dict[int, Facts] = {}
+    for node in nodes:
+        asked.update(_turns(node))
+    steps = []
+    for number, (step, turn) in enumerate(zip(plain.steps, row["turns"], strict=True)):
+        steps.append(_step(step, asked.get(number, {}), _probabilities(turn)))
     graph = tuple(_question(node, scores.get(node["node"])) for node in nodes)
-    return EpisodeView(steps, plain.facts, regret_unit="nats", graph=graph)
+    return EpisodeView(tuple(steps), plain.facts, regret_unit="nats", graph=graph)
 
 
 def _step(step: StepView, facts: Facts, probabilities: Mapping[str, float]) -> StepView:

@@ -242,20 +242,18 @@ def _rule_doubts(asked: Asked, panels: Sequence[Panel], rules: Sequence[Mapping[
 
 def _step_doubts(asked: Asked, rules: Sequence[Mapping[str, Any]]) -> list[str]:
     """Of steps that are told as others: the generator knows +1 and -1 and puts every other step to one of them."""
-    found = []
+    told_wrongly = {"2": "a rise by two is told as a fall"}
+    if asked.attribute in ("number", "shape"):
+        told_wrongly["-2"] = "a fall by two is told as one by one"
     number = _COMPONENT[asked.part]
     rules_of_part = rules[number]["rules"] if number < len(rules) else ()
-    name_of_attribute = _ATTRIBUTE_OF_RULE.get(asked.attribute or "")
+    progression = "Progression", _ATTRIBUTE_OF_RULE.get(asked.attribute or "")
+    found = []
     for rule in rules_of_part:
-        if rule.get("name") != "Progression":
-            continue
-        if rule.get("attr") != name_of_attribute:
-            continue
         step = str(rule.get("value"))
-        if step == "2":
-            found.append("a rise by two is told as a fall")
-        elif step == "-2" and asked.attribute in ("number", "shape"):
-            found.append("a fall by two is told as one by one")
+        is_progression = (rule.get("name"), rule.get("attr")) == progression
+        if is_progression and step in told_wrongly:
+            found.append(told_wrongly[step])
     return found
 
 

@@ -84,14 +84,17 @@ def attribute_of(text: str, options: Sequence[str]) -> QuestionAttribute:
 
 def _told_by_options(words: Set[str]) -> QuestionAttribute | None:
     """The attribute where options are of a kind that tells it by itself."""
+    # "3", "4": counts.
     if all(word.isdigit() for word in words):
         return "number"
     if words <= set(SHAPES):
         return "shape"
+    # Comparisons offer "same" and the like besides.
     if words & {"larger", "smaller"}:
         return "size"
     if words & {"darker", "brighter"}:
         return "color"
+    # "left and above".
     if any(re.fullmatch(_DIRECTION, word) for word in words):
         return "position"
     return None

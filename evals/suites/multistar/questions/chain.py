@@ -60,13 +60,16 @@ def _single(problem: Problem, seed: int, panels: Panels, node: Node) -> Draft:
     rng, objects = dice(problem, seed, node.name), panels[node.panels[0]]
     own = of_part(objects, node.component)
     area = f"the {PART_WORD[node.part]} of this panel" if node.part else "this panel"
-    if node.attribute == "number":
-        return singles.count(rng, own, area)
-    if node.attribute == "shape":
-        return singles.shape(rng, rng.choice(own))
-    if node.attribute == "position":
-        item, names = rng.choice(own), places(problem.configuration)
-        inner = "inner part" if node.part == "in" and len(names) > 2 else ""
-        return singles.position(rng, described(item, objects, inner), item.place, names)
-    assert node.attribute in ("size", "color")
-    return singles.all_alike(rng, node.attribute, own, area)
+    match node.attribute:
+        case "number":
+            return singles.count(rng, own, area)
+        case "shape":
+            return singles.shape(rng, rng.choice(own))
+        case "position":
+            item, names = rng.choice(own), places(problem.configuration)
+            inner = "inner part" if node.part == "in" and len(names) > 2 else ""
+            return singles.position(rng, described(item, objects, inner), item.place, names)
+        case "size" | "color":
+            return singles.all_alike(rng, node.attribute, own, area)
+        case None:
+            raise AssertionError("the final question has no single panel")

@@ -15,6 +15,8 @@ from evals.suites.multistar.questions.question import QUESTION_ATTRIBUTES, Part,
 from evals.suites.multistar.questions.words import PARTS, suffix
 
 PAIRS = ((1, 2), (2, 3))
+_BEFORE_ROW = ("single_panel_1", "single_panel_2", "single_panel_3", "two_panels_1_2", "two_panels_2_3")
+"""What the rule of one row stands on."""
 
 
 @dataclass(frozen=True)
@@ -41,20 +43,16 @@ def chain_nodes(configuration: Configuration) -> Iterator[Node]:
                 yield Node(name, "1P", attribute, part, component, (panel - 1,), ())
         for first, second in PAIRS:
             for part, component in parts:
-                name = f"{attribute}/two_panels_{first}_{second}{suffix(part)}"
-                parents = tuple(f"{attribute}/single_panel_{panel}{suffix(part)}" for panel in (first, second))
+                end = suffix(part)
+                name = f"{attribute}/two_panels_{first}_{second}{end}"
+                parents = f"{attribute}/single_panel_{first}{end}", f"{attribute}/single_panel_{second}{end}"
                 yield Node(name, "2P", attribute, part, component, (first - 1, second - 1), parents)
         for part, component in parts:
-            parents = tuple(
-                f"{attribute}/{seen}{suffix(part)}"
-                for seen in (
-                    *(f"single_panel_{panel}" for panel in (1, 2, 3)),
-                    *(f"two_panels_{a}_{b}" for a, b in PAIRS),
-                )
-            )
-            yield Node(f"{attribute}/one_row{suffix(part)}", "1R", attribute, part, component, (0, 1, 2), parents)
+            end = suffix(part)
+            of_row = tuple(f"{attribute}/{before}{end}" for before in _BEFORE_ROW)
+            yield Node(f"{attribute}/one_row{end}", "1R", attribute, part, component, (0, 1, 2), of_row)
         for part, component in parts:
-            name, parents = f"{attribute}/two_rows{suffix(part)}", (f"{attribute}/one_row{suffix(part)}",)
-            yield Node(name, "2R", attribute, part, component, (0, 1, 2, 3, 4, 5), parents)
+            name, one_row = f"{attribute}/two_rows{suffix(part)}", f"{attribute}/one_row{suffix(part)}"
+            yield Node(name, "2R", attribute, part, component, (0, 1, 2, 3, 4, 5), (one_row,))
             last.append(name)
     yield Node("final", "final", None, None, 0, (), tuple(last))

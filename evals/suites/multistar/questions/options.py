@@ -147,18 +147,21 @@ def draw_options(rng: random.Random, configuration: str, name: str, draft: Draft
     kind = kind_of(name, draft)
     rates = answer_rates().get(configuration, {}).get(kind, {})
     counts = True
+    # These stand where no better ones are found.
     chosen = _uniform(rng, draft)
-    if drawing == "by_sets" and f"{configuration} {kind}" in _kinds_with_sets():
-        drawn = _from_sets(rng, f"{configuration} {kind}", draft)
+    set_key = f"{configuration} {kind}"
+    if drawing == "by_sets" and set_key in _kinds_with_sets():
+        drawn = _from_sets(rng, set_key, draft)
         counts = draft.counts and drawn is not None
         chosen = drawn or chosen
     elif drawing != "uniform":
         plan = _balance_of(configuration, kind, draft.count)
         drawn = _balanced(rng, draft, plan)
-        # Answers that would be right too often are kept at a rate only; a question that is not kept is a link.
-        counts = draft.counts and drawn is not None and rng.random() < plan.kept[draft.truth]
-        if drawn:
-            chosen = drawn
+        counts = draft.counts and drawn is not None
+        if counts:
+            # Answers that would be right too often are kept at a rate only; a question that is not kept is a link.
+            counts = rng.random() < plan.kept[draft.truth]
+        chosen = drawn or chosen
     rng.shuffle(chosen)
     words = tuple(draft.say.get(answer, answer) for answer in chosen)
     rates_of_options = tuple(rates.get(answer, 0.0) for answer in chosen)

@@ -75,21 +75,29 @@ def _holds(name: str, values: Sequence[int | frozenset[int] | None], base: int, 
     """Whether a step, sum or difference is true of a row's three values; never where objects of a panel differ."""
     numbers = [value for value in values if isinstance(value, int)]
     if len(numbers) == 3:
-        one, two, three = numbers
-        if name in STEPS:
-            return two - one == three - two == STEPS[name]
-        # Levels count from 0. Sizes add as RAVEN's arithmetic adds them, from 1 (``base``).
-        second = two + base if name == "sum" else -(two + base)
-        return one + base + second == three + base
+        return _holds_of_numbers(name, numbers, base)
     occupied = [value for value in values if isinstance(value, frozenset)]
     if len(occupied) == 3:
-        first, then, last = occupied
-        if name in STEPS:
-            return [_moved(first, STEPS[name], slots), _moved(then, STEPS[name], slots)] == [then, last]
-        # Of positions the sum is the union, and the difference what only the first panel occupies.
-        combined = first | then if name == "sum" else first - then
-        return last == combined
+        return _holds_of_positions(name, occupied, slots)
     return False
+
+
+def _holds_of_numbers(name: str, numbers: Sequence[int], base: int) -> bool:
+    one, two, three = numbers
+    if name in STEPS:
+        return two - one == three - two == STEPS[name]
+    # Levels count from 0. Sizes add as RAVEN's arithmetic adds them, from 1 (``base``).
+    second = two + base if name == "sum" else -(two + base)
+    return one + base + second == three + base
+
+
+def _holds_of_positions(name: str, occupied: Sequence[frozenset[int]], slots: int) -> bool:
+    first, then, last = occupied
+    if name in STEPS:
+        return [_moved(first, STEPS[name], slots), _moved(then, STEPS[name], slots)] == [then, last]
+    # The sum is the union, and the difference what only the first panel occupies.
+    combined = first | then if name == "sum" else first - then
+    return last == combined
 
 
 def _moved(places: frozenset[int], step: int, slots: int) -> frozenset[int]:
@@ -143,11 +151,12 @@ def rule_draft(
     rows = rows_of(attribute, panels, component)
     holds = true_statements(attribute, rows, slots)
     true = [name for name, is_true in holds.items() if is_true]
-    own = puzzle_rule(problem, attribute, component)
+    false = [name for name, is_true in holds.items() if not is_true]
     # Statements stand from the plainest on.
+    own = puzzle_rule(problem, attribute, component)
     key = own if own in true else true[0]
     never = NEVER_TOGETHER.get(attribute, {}).get(key)
-    untrue = tuple(name for name, is_true in holds.items() if not is_true and name != never)
+    untrue = tuple(name for name in false if name != never)
     say = {name: statement(attribute, name, rows=len(rows), slots=slots) for name in holds}
     templates = ONE_ROW if len(rows) == 1 else TWO_ROWS
     text = rng.choice(templates).format(what=WHAT[attribute], where=where)

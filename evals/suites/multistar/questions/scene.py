@@ -58,15 +58,16 @@ def as_drawn(problem: Problem, panels: Panels) -> Panels:
         return panels
     lower, upper = _TWIN_SIZES
     radius = layouts[-1].extent * SIZE_VALUES[lower] / 2
-    return tuple(
-        tuple(
-            dataclasses.replace(item, size=lower, radius=radius)
-            if layouts[item.component].name == _INNER_GRID and (item.shape, item.size) == (_SQUARE, upper)
-            else item
-            for item in objects
-        )
-        for objects in panels
-    )
+    drawn = []
+    for objects in panels:
+        seen = []
+        for item in objects:
+            in_grid = layouts[item.component].name == _INNER_GRID
+            if in_grid and (item.shape, item.size) == (_SQUARE, upper):
+                item = dataclasses.replace(item, size=lower, radius=radius)
+            seen.append(item)
+        drawn.append(tuple(seen))
+    return tuple(drawn)
 
 
 def scene(problem: Problem) -> Panels:

@@ -71,23 +71,32 @@ def statement(attribute: QuestionAttribute, name: str, *, rows: int, slots: int)
     if attribute == "position":
         return _position_statement(name, rows)
     shared = slots > 1 and attribute != "number"
+    match name:
+        case "constant":
+            return _constant_statement(attribute, rows, mixed=shared)
+        case "sum" | "difference":
+            sign = "plus" if name == "sum" else "minus"
+            counted = _COUNTED[attribute]
+            if shared:
+                counted += " that all its objects share"
+            return f"In the third panel, the {counted} equals that of the first panel {sign} that of the second."
     subject = "The number of objects" if attribute == "number" else f"The {attribute}"
-    if name == "constant":
-        return _constant_statement(attribute, rows, mixed=shared)
-    if name in ("sum", "difference"):
-        sign = "plus" if name == "sum" else "minus"
-        counted = _COUNTED[attribute] + (" that all its objects share" if shared else "")
-        return f"In the third panel, the {counted} equals that of the first panel {sign} that of the second."
     if shared:
         subject += " that all objects of a panel share"
     if name in STEPS:
         up, down, unit = _STEP[attribute]
-        words = (up if STEPS[name] > 0 else down).format(n=_amount(STEPS[name], unit))
+        moves = up if STEPS[name] > 0 else down
+        words = moves.format(n=_amount(STEPS[name], unit))
         return f"{subject} {words} from panel to panel."
-    if rows == 1:
-        sums = "" if attribute == "shape" else " and no sum or difference"
-        return f"{subject} takes three different values, with no steady step of one or two{sums}."
-    return f"{subject} takes the same three different values in both rows, in another order."
+    return f"{subject} {_three_values(attribute, rows)}"
+
+
+def _three_values(attribute: QuestionAttribute, rows: int) -> str:
+    if rows != 1:
+        return "takes the same three different values in both rows, in another order."
+    # Shapes have no sums (``STATEMENTS``).
+    sums = "" if attribute == "shape" else " and no sum or difference"
+    return f"takes three different values, with no steady step of one or two{sums}."
 
 
 def _amount(step: int, unit: str) -> str:
@@ -109,12 +118,19 @@ def _position_statement(name: str, rows: int) -> str:
         way = "on" if STEPS[name] > 0 else "back"
         amount = _amount(STEPS[name], " position")
         return f"Every object moves {way} by {amount} from panel to panel."
-    if name == "sum":
-        return "The positions occupied in the third panel are those occupied in the first panel, the second, or both."
-    if name == "difference":
-        return "The positions occupied in the third panel are those occupied in the first panel but not in the second."
-    if name == "three":
-        if rows == 2:
+    match name, rows:
+        case "sum", _:
+            return (
+                "The positions occupied in the third panel are those occupied in the first panel, the second, or both."
+            )
+        case "difference", _:
+            return (
+                "The positions occupied in the third panel are those occupied in the first panel but not in the second."
+            )
+        case "three", 2:
             return "The occupied positions form the same three different arrangements in both rows, in another order."
-        return "The occupied positions differ in all three panels, with no steady move, union or difference."
-    return f"The occupied positions stay the same throughout {'the row' if rows == 1 else 'each row'}."
+        case "three", _:
+            return "The occupied positions differ in all three panels, with no steady move, union or difference."
+        case _:
+            where = "the row" if rows == 1 else "each row"
+            return f"The occupied positions stay the same throughout {where}."
