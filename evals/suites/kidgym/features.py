@@ -9,8 +9,7 @@ searched for by leaving values out.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from envs.kidgym import Action, World, grid
@@ -64,22 +63,30 @@ def option_features(
     found = []
     for place, action in enumerate(offered):
         values: Values = {**shared, **_wording(world, action, place, steps)}
-        target = world.scene.get(action.cell)
-        carried = world.backpack[action.slot] if action.slot >= 0 else None
         values |= _place(world, action)
-        values |= _amounts(world, target)
-        for role, item in (("target", target), ("carried", carried)):
-            if item is not None:
-                values |= _alone(world, role, item)
-                values |= _remembered(world, role, item, opening)
-        if target is not None and world.memory:
-            values |= _seen_there(action.cell, target, opening)
-        if isinstance(world, Sorting) and carried is not None:
-            values |= _ranks(world, action, carried)
-        if target is not None and carried is not None:
-            values |= _together(world, action.cell, target, carried, opening)
+        values |= _things(world, action, opening)
         found.append(OptionFeatures(action.text, values))
     return found
+
+
+def _things(world: World, action: Action, opening: Frame) -> Values:
+    """What the thing that is aimed at and the thing that is used tell, each for itself and both together."""
+    target = world.scene.get(action.cell)
+    carried = world.backpack[action.slot] if action.slot >= 0 else None
+    values = _amounts(world, target)
+    if target is not None:
+        values |= _alone(world, "target", target)
+        values |= _remembered(world, "target", target, opening)
+    if carried is not None:
+        values |= _alone(world, "carried", carried)
+        values |= _remembered(world, "carried", carried, opening)
+    if target is not None and world.memory:
+        values |= _seen_there(action.cell, target, opening)
+    if carried is not None and isinstance(world, Sorting):
+        values |= _ranks(world, action, carried)
+    if target is not None and carried is not None:
+        values |= _together(world, action.cell, target, carried, opening)
+    return values
 
 
 def traits(sprite: str) -> dict[str, str]:
@@ -137,16 +144,17 @@ def _wording(world: World, action: Action, place: int, steps: Sequence[Step]) ->
     """What the action's own words tell."""
     roman = re.search(r"\b(?:grid|position) ([IVX]+)\b", action.text)
     digit = re.search(r"label (\d+)", action.text)
+    aim = _target_words(action)
+    refused = {step.action.text for step in steps if not step.accepted}
+    done = sum(step.accepted and _target_words(step.action) == aim for step in steps)
     return {
         "text: verb": action.verb,
         "text: place in the list": float(place),
         "text: slot": float(action.slot),
         "text: label": float(digit[1]) if digit else -1.0,
         "text: roman number": float(ROMAN.index(roman[1]) + 1) if roman else 0.0,
-        "text: refused before": any(step.action.text == action.text and not step.accepted for step in steps),
-        "text: done before with this target": float(
-            sum(step.accepted and _target_words(step.action) == _target_words(action) for step in steps)
-        ),
+        "text: refused before": action.text in refused,
+        "text: done before with this target": float(done),
     }
 
 
@@ -193,28 +201,37 @@ def _place(world: World, action: Action) -> Values:
 
 def _on_the_way(world: World, action: Action, prizes: int) -> Values:
     """Whether a door is on every way to what is sought, and whether a key opens such a door."""
-    doors = [cell for cell, item in world.scene.items() if item.sprite.startswith("door/")]
-    solid = grid.mask(cell for cell, item in world.scene.items() if item.sprite in ("wall", "chest", "diamond"))
-    # Doors, by color, without which no prize can be reached.
-    needed = Counter[str]()
-    for door in doors:
-        without = grid.region(grid.ALL & ~solid & ~(1 << door), world.agent)
-        if not grid.spread(without) & prizes:
-            needed[world.scene[door].sprite.removeprefix("door/")] += 1
-            if door == action.cell:
-                return {"kind position: no way but through it": True}
+    needed = _doors_needed(world, prizes)
+    if action.cell in needed:
+        return {"kind position: no way but through it": True}
     target = world.scene.get(action.cell)
     if target is None or not target.sprite.startswith("key/"):
         return {}
-    # A key opens the door of its own color, unless the game tells which key goes with which door.
-    opened_by = {color: color for color in LOCK_COLORS}
-    told = world.hint is not None and world.hint.style == "pairs"
-    if world.hint is not None and told:
-        opened_by = {row[0].sprite.removeprefix("key/"): row[1].sprite.removeprefix("door/") for row in world.hint.rows}
     color = target.sprite.removeprefix("key/")
+    if world.hint is not None and world.hint.style == "pairs":
+        # The game tells which key goes with which door.
+        senses = "kind color position order"
+        opened_by = {row[0].sprite.removeprefix("key/"): row[1].sprite.removeprefix("door/") for row in world.hint.rows}
+        opened = opened_by.get(color)
+    else:
+        # A key opens the doors of its own color.
+        senses = "kind color position"
+        opened = color if color in LOCK_COLORS else None
+    doors = sum(world.scene[door].sprite.removeprefix("door/") == opened for door in needed)
     held = sum(item.sprite == target.sprite for item in world.backpack)
-    senses = "kind color position order" if told else "kind color position"
-    return {f"{senses}: doors on the way that it opens, less keys held": float(needed[opened_by.get(color, "")] - held)}
+    return {f"{senses}: doors on the way that it opens, less keys held": float(doors - held)}
+
+
+def _doors_needed(world: World, prizes: int) -> list[int]:
+    """The doors without which no prize can be reached."""
+    doors = [cell for cell, item in world.scene.items() if item.sprite.startswith("door/")]
+    solid = grid.mask(cell for cell, item in world.scene.items() if item.sprite in ("wall", "chest", "diamond"))
+    needed = []
+    for door in doors:
+        without = grid.region(grid.ALL & ~solid & ~(1 << door), world.agent)
+        if not grid.spread(without) & prizes:
+            needed.append(door)
+    return needed
 
 
 def _steps_to(free: int, agent: int, cell: int) -> float:
@@ -241,9 +258,13 @@ def _amounts(world: World, target: Item | None) -> Values:
     if not asked or not piles:
         return {}
     wanted = float(asked[0])
-    carried = sum(_count(item) for item in world.backpack)
+    carried = fewest = most = 0
+    for item in world.backpack:
+        least, largest = _coarse_count(item)
+        carried += _count(item)
+        fewest += least
+        most += largest
     this = _count(target)
-    fewest, most = (sum(_coarse_count(item)[end] for item in world.backpack) for end in (0, 1))
     this_fewest, this_most = _coarse_count(target)
     return {
         "count: carried, less what is asked for": carried - wanted,
@@ -384,39 +405,64 @@ def _together(world: World, cell: int, target: Item, carried: Item, opening: Fra
     aimed, used = traits(target.sprite), traits(carried.sprite)
     for sense in aimed.keys() & used.keys():
         values[f"{sense}: carried as the target"] = aimed[sense] == used[sense]
-    # A hint block of pairs (a key and the door that it opens, say): is the target the partner of what is carried?
-    for row in world.hint.rows if world.hint is not None and world.hint.style == "pairs" else ():
+    if world.hint is not None and world.hint.style == "pairs":
+        values |= _as_partner(world.hint, aimed, used)
+    if cell in BOARD and "side" in used:
+        values |= _on_board(world, cell, carried)
+        # The hint block as it is shown now, and in games of memory as it was shown at first.
+        values |= _as_hint_shows(world.hint, cell, carried, "")
+        if world.memory:
+            values |= _as_hint_shows(opening.hint, cell, carried, "memory ")
+    return values
+
+
+def _as_partner(hint: Hint, aimed: Mapping[str, str], used: Mapping[str, str]) -> Values:
+    """A hint block of pairs (a key and the door that it opens, say): is the target the partner of what is carried?"""
+    values: Values = {}
+    for row in hint.rows:
         given, gets = (traits(each.sprite) for each in row)
         for sense in given.keys() & used.keys() & aimed.keys() - {"kind"}:
-            if given[sense] == used[sense] and given["kind"] == used["kind"]:
+            forward = given[sense] == used[sense] and given["kind"] == used["kind"]
+            backward = gets.get(sense) == used[sense]
+            if forward:
                 values[f"order {sense}: target as the hint block's partner"] = gets.get(sense) == aimed[sense]
-            if gets.get(sense) == used[sense]:
+            if backward:
                 values[f"order {sense}: target as the hint block's partner, read backwards"] = (
                     given[sense] == aimed[sense]
                 )
-    # A piece of a puzzle on the board of four: does it belong here by its side, its neighbors, and the hint block?
-    if cell in BOARD and "side" in used:
-        corner = BOARD.index(cell)
-        belongs = str(corner + 1)
-        values["position side: carried belongs in this corner"] = used["side"] == belongs
-        values[f"position {COARSE}side: carried belongs in this row"] = (used["side"] in UPPER) == (belongs in UPPER)
-        beside = [world.scene.get(other) for other in BOARD if other != cell]
-        values["kind position: carried as its neighbors"] = any(
-            part is not None and traits(part.sprite)["kind"] == used["kind"] for part in beside
-        )
-        # The hint block as it is shown now, and in games of memory as it was shown at first.
-        seen = (("", world.hint), ("memory ", opening.hint if world.memory else None))
-        for needs, hint in seen:
-            if hint is not None and len(hint.rows) == 2:
-                shown = traits(hint.rows[corner // 2][corner % 2].sprite)
-                values[f"{needs}position side: hint block shows its side here"] = shown["side"] == used["side"]
-                values[f"{needs}position kind: hint block shows its kind here"] = shown["kind"] == used["kind"]
-                values[f"{needs}position kind side: hint block shows the carried piece here"] = shown == used
-                in_row = [_but_for_left_and_right(each) for each in hint.rows[corner // 2]]
-                values[f"{needs}position kind {COARSE}side: hint block shows the carried piece in this row"] = float(
-                    in_row.count(_but_for_left_and_right(carried))
-                )
     return values
+
+
+def _on_board(world: World, cell: int, carried: Item) -> Values:
+    """A piece of a puzzle on the board of four: does it belong here by its side and its neighbors?"""
+    used = traits(carried.sprite)
+    belongs = str(BOARD.index(cell) + 1)
+    beside = []
+    for other in BOARD:
+        part = world.scene.get(other)
+        if other != cell and part is not None:
+            beside.append(traits(part.sprite)["kind"])
+    return {
+        "position side: carried belongs in this corner": used["side"] == belongs,
+        f"position {COARSE}side: carried belongs in this row": (used["side"] in UPPER) == (belongs in UPPER),
+        "kind position: carried as its neighbors": used["kind"] in beside,
+    }
+
+
+def _as_hint_shows(hint: Hint | None, cell: int, carried: Item, needs: str) -> Values:
+    """Whether a piece of a puzzle belongs on a place of the board by a hint block that shows the whole picture."""
+    if hint is None or len(hint.rows) != 2:
+        return {}
+    corner, used = BOARD.index(cell), traits(carried.sprite)
+    row = hint.rows[corner // 2]
+    shown = traits(row[corner % 2].sprite)
+    in_row = [_but_for_left_and_right(each) for each in row].count(_but_for_left_and_right(carried))
+    return {
+        f"{needs}position side: hint block shows its side here": shown["side"] == used["side"],
+        f"{needs}position kind: hint block shows its kind here": shown["kind"] == used["kind"],
+        f"{needs}position kind side: hint block shows the carried piece here": shown == used,
+        f"{needs}position kind {COARSE}side: hint block shows the carried piece in this row": float(in_row),
+    }
 
 
 # --- memory ----------------------------------------------------------------------------------------------------------
@@ -424,15 +470,17 @@ def _together(world: World, cell: int, target: Item, carried: Item, opening: Fra
 
 def _remembered(world: World, role: str, item: Item, opening: Frame) -> Values:
     """A thing beside what the first picture showed in its hint block."""
-    if not world.memory or opening.hint is None:
+    at_first, now = opening.hint, world.hint
+    if not world.memory or at_first is None:
         return {}
     values: Values = {}
     for sense, value in traits(item.sprite).items():
-        values |= _in_hint(opening.hint, sense, value, f"{role} at first", "memory ")
-    if opening.hint.style == "pairs" and world.hint is not None:
-        asked = world.hint.rows[0][0].sprite
-        partners = [right.sprite for left, right in opening.hint.rows if left.sprite == asked]
-        values[f"kind memory order: {role}, partner of what is asked"] = item.sprite in partners
+        values |= _in_hint(at_first, sense, value, f"{role} at first", "memory ")
+    if at_first.style == "pairs" and now is not None:
+        asked = now.rows[0][0].sprite
+        pairs = [(left.sprite, right.sprite) for left, right in at_first.rows]
+        is_partner = (asked, item.sprite) in pairs
+        values[f"kind memory order: {role}, partner of what is asked"] = is_partner
     return values
 
 

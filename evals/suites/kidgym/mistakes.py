@@ -70,11 +70,13 @@ def slip(steps: Sequence[Step]) -> Slip | None:
     if low == len(steps):
         return None
     lost = steps[low]
-    if lost.accepted:
-        rule = _RULES.get(lost.world.name)
-        return Slip(low + 1, rule(lost) if rule else "wrong action")
-    kind = refusal(lost.world, lost.action)
-    return Slip(low + 1, _misfit(lost) if kind == MISFIT else kind)
+    if not lost.accepted:
+        kind = refusal(lost.world, lost.action)
+        return Slip(low + 1, _misfit(lost) if kind == MISFIT else kind)
+    rule = _RULES.get(lost.world.name)
+    if rule is None:
+        return Slip(low + 1, "wrong action")
+    return Slip(low + 1, rule(lost))
 
 
 def miscount(world: World) -> int | None:
@@ -138,8 +140,10 @@ _UP_DOWN: Final = {1: 3, 3: 1, 2: 4, 4: 2}
 def _filling(step: Step) -> str:
     world, action = step.world, step.action
     assert isinstance(world, Filling)
-    piece, needed = world.backpack[action.slot].sprite, world.missing[world.blanks.index(action.cell)]
-    if piece.rpartition("/")[0] != needed.rpartition("/")[0]:
+    piece = world.backpack[action.slot].sprite
+    needed = world.missing[world.blanks.index(action.cell)]
+    animal, animal_needed = piece.rpartition("/")[0], needed.rpartition("/")[0]
+    if animal != animal_needed:
         return "piece of another animal"
     corner, right = int(piece[-1]), int(needed[-1])
     if _LEFT_RIGHT[right] == corner:

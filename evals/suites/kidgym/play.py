@@ -165,13 +165,16 @@ def _acted(step: Step, moment: Moment, after: World, rewarded: bool) -> Acted:
 def _mistakes(world: World, steps: Sequence[Step], unread: str) -> dict[str, object]:
     """The columns that say why a game was lost, and what its player was refused."""
     causes = Counter(refusal(step.world, step.action) for step in steps if not step.accepted)
+    lost_step, mistake = None, f"unread reply: {unread}" if unread else None
     lost = None if world.success else slip(steps)
+    if lost:
+        lost_step, mistake = lost.step, lost.kind
     return {
         "refused_steps": causes.total(),
         "refused_blocked": causes[BLOCKED],
         "refused_misfit": causes[MISFIT],
         "refused_full": causes[FULL],
-        "lost_step": lost.step if lost else None,
-        "mistake": lost.kind if lost else (f"unread reply: {unread}" if unread else None),
+        "lost_step": lost_step,
+        "mistake": mistake,
         "miscount": miscount(world),
     }

@@ -50,12 +50,14 @@ def check_presentation(presentation: Presentation, templates: Templates, replace
             raise ValueError(
                 f"suite.{setting} has no meaning with a chat.yaml, which says itself what a question holds"
             )
-    for setting in ("tell_budget", "list_actions"):
-        if replaced and setting in changed:
-            raise ValueError(
-                f"suite.{setting}=false changes words that suite.templates replaces: leave out one of the two"
-            )
-    if not presentation.list_actions and decoder != "lenient":
+    if replaced:
+        for setting in ("tell_budget", "list_actions"):
+            if setting in changed:
+                raise ValueError(
+                    f"suite.{setting}=false changes words that suite.templates replaces: leave out one of the two"
+                )
+    reads_words = decoder == "lenient"
+    if not presentation.list_actions and not reads_words:
         raise ValueError(
             f"suite.list_actions=false: suite.decoder={decoder} reads letters only; use suite.decoder=lenient"
         )

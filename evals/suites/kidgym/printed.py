@@ -37,6 +37,7 @@ def templates_of(text: str) -> dict[str, str]:
         if paragraph.startswith("["):
             section = _section(paragraph)
             continue
+        # Told in any case, whatever section stood before it.
         if any(placeholder in paragraph for placeholder in _OF_THE_STEP):
             section = "step"
         found.setdefault(section, []).append(paragraph)

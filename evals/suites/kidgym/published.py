@@ -75,19 +75,20 @@ def capability_table(score: Capability, capabilities: Sequence[str], players: Co
         players: Whose models' rows are shown, above the row for people; all rows by default.
     """
     paper = published("kidgym")
-    figures = paper.table("Table 6")
     models = [model_named(player) for player in players]
     wanted = {"Human", *(model.name for model in models if model)}
-    shown = [figure for figure in figures if not players or {figure.row, paper.model_of(figure)} & wanted]
+    shown = list(paper.table("Table 6"))
+    if players:
+        shown = [figure for figure in shown if {figure.row, paper.model_of(figure)} & wanted]
     rows: list[tuple[Cell, ...]] = []
     for name in dict.fromkeys(figure.row for figure in shown):
         cells = published_cells(paper.models_by_row.get(name, name))
         for capability in capabilities:
             figure = paper.find(name, "capability", {"mode": "zero_shot", "capability": capability})
-            rows.append(
-                (name, capability, figure.printed if figure else None, score(cells, capability) if cells else None)
-            )
-    wrong = [(figure, figure.correction) for figure in shown if figure.correction]
+            printed = figure.printed if figure else None
+            recomputed = score(cells, capability) if cells else None
+            rows.append((name, capability, printed, recomputed))
+    corrections = [f"{figure.row}: {figure.correction.why}." for figure in shown if figure.correction]
     return Table(
         name="kidgym_table6",
         title="KidGym: the paper's capability scores, recomputed",
@@ -95,6 +96,6 @@ def capability_table(score: Capability, capabilities: Sequence[str], players: Co
         rows=tuple(rows),
         notes=(
             "Recomputed by the formula of appendix D from Table 2 (people: from the counts of Tables 4 and 5).",
-            *dict.fromkeys(f"{figure.row}: {correction.why}." for figure, correction in wrong),
+            *dict.fromkeys(corrections),
         ),
     )

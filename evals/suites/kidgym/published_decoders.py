@@ -33,7 +33,9 @@ def decode_as_published(text: str, actions: Sequence[str]) -> Reading:
         if f"'{action}'" in answer:
             return Reading(index, f"{where}, text")
     offered = string.ascii_uppercase[: len(actions)]
-    for how, pattern in (("letter", rf"\b[{offered}]\b"), ("letter in a word", f"[{offered}]")):
-        if letter := re.search(pattern, answer):
+    patterns = {"letter": rf"\b[{offered}]\b", "letter in a word": f"[{offered}]"}
+    for how, pattern in patterns.items():
+        letter = re.search(pattern, answer)
+        if letter:
             return Reading(offered.index(letter[0]), f"{where}, {how}")
     return Reading(None, "no answer")

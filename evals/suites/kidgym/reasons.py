@@ -75,12 +75,13 @@ def _maze(world: World, action: Action) -> str:
     assert isinstance(world, Maze)
     item = world.scene[action.cell]
     if action.verb == "unlock":
-        key, door = (words(held.sprite) for held in (world.backpack[action.slot], item))
+        key, door = words(world.backpack[action.slot].sprite), words(item.sprite)
         why = "as the hint block shows" if isinstance(world, DecodeMaze) else "which has its color"
         return f"The {key} key in slot {SLOTS[action.slot]} opens the {door} door, label {item.label}, {why}."
     if item.sprite.startswith("key/"):
-        door = dict(world.fitting)[words(item.sprite)]
-        return f"The {words(item.sprite)} key, label {item.label}, is within reach, and I need it for the {door} door."
+        key = words(item.sprite)
+        door = dict(world.fitting)[key]
+        return f"The {key} key, label {item.label}, is within reach, and I need it for the {door} door."
     if isinstance(world, MemoryMaze):
         return f"The diamond lay where the chest with label {item.label} stands now, and the way to it is free."
     return f"The way to the diamond, label {item.label}, is free now."

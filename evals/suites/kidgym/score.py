@@ -135,12 +135,14 @@ def best_shortcut(
     # 1. Shortcuts that this run has played, modes together.
     of_run: dict[str, list[bool]] = {}
     for (player, _, of_task, of_level), games in shortcuts.items():
-        if (of_task, of_level) == (task, level) and games.played.any():
+        if (of_task, of_level) != (task, level):
+            continue
+        if games.played.any():
             of_run.setdefault(player, []).extend(games.success[games.played].tolist())
     reached: dict[str, Estimate | float] = {player: proportion_estimate(wins) for player, wins in of_run.items()}
-    # 2. If it has played none, the stored measurements, which there are of the published levels only.
-    if not reached and level in LEVEL_WEIGHTS:
-        reached = {name: tasks[task][int(level) - 1] for name, tasks in SHORTCUT_SUCCESS.items() if task in tasks}
+    # 2. If it has played none, the stored measurements.
+    if not reached:
+        reached |= _stored_shortcuts(task, level)
     # 3. In any case the players that a search has learned (evals/shortcut_search).
     reached |= learned_shortcut(task, level)
     if not reached:
@@ -149,11 +151,24 @@ def best_shortcut(
     return reached[name], name
 
 
+def _stored_shortcuts(task: str, level: str) -> dict[str, float]:
+    """What shortcuts won when they were measured, of the published levels only."""
+    if level not in LEVEL_WEIGHTS:
+        return {}
+    found = {}
+    for name, tasks in SHORTCUT_SUCCESS.items():
+        if task in tasks:
+            found[name] = tasks[task][int(level) - 1]
+    return found
+
+
 def _coverage_notes(cells: Collection[Games]) -> list[str]:
     """How episodes that failed, or have not been played, enter the figures."""
-    failed = sum(int(games.failed.sum()) for games in cells)
-    missing = sum(int((~games.played).sum()) for games in cells)
-    planned = sum(len(games) for games in cells)
+    failed = missing = planned = 0
+    for games in cells:
+        failed += int(games.failed.sum())
+        missing += int((~games.played).sum())
+        planned += len(games)
     notes = []
     if failed:
         which = "episode (the player could not answer) counts" if failed == 1 else "episodes (no answer) count"

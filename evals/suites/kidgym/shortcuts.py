@@ -39,27 +39,38 @@ def _first_option(world: World) -> Options:
 
 
 def _ignores_rule(world: World) -> Options:
-    if isinstance(world, Sorting):
-        # The order of the animals that the player knows of, without the rule that the game shows.
-        animals = [f"animal/{name}" for name in SCALES[world.known] if f"animal/{name}" in world.answer]
-        number = len(animals) - len(world.backpack)
-        position, animal = world.positions[number], animals[number]
-        placing = (action for action in world.options if action.cell == position)
-        return [action for action in placing if world.backpack[action.slot].sprite == animal]
-    if isinstance(world, Placement):
-        # The direction as it is given, without the turn.
-        return [action for action in world.options if action.cell == RING[world.direction]]
-    if isinstance(world, DecodeMaze):
-        # Keys open doors of their own color, whatever the table says; else take a key that works.
-        unlocking = []
-        taking = []
-        for action in world.options:
-            if action.verb == "unlock" and _same_color(world, action):
-                unlocking.append(action)
-            elif action.verb == "obtain" and _works(world, action):
-                taking.append(action)
-        return unlocking or taking
-    return ()
+    match world:
+        case Sorting():
+            return _ranks_as_known(world)
+        case Placement():
+            # The direction as it is given, without the turn.
+            return [action for action in world.options if action.cell == RING[world.direction]]
+        case DecodeMaze():
+            return _opens_own_colors(world)
+        case _:
+            return ()
+
+
+def _ranks_as_known(world: Sorting) -> Options:
+    """The order of the animals that the player knows of, without the rule that the game shows."""
+    known = [f"animal/{name}" for name in SCALES[world.known]]
+    animals = [animal for animal in known if animal in world.answer]
+    number = len(animals) - len(world.backpack)
+    position, animal = world.positions[number], animals[number]
+    placing = [action for action in world.options if action.cell == position]
+    return [action for action in placing if world.backpack[action.slot].sprite == animal]
+
+
+def _opens_own_colors(world: DecodeMaze) -> Options:
+    """Keys open doors of their own color, whatever the table says; else take a key that works."""
+    unlocking = []
+    taking = []
+    for action in world.options:
+        if action.verb == "unlock" and _same_color(world, action):
+            unlocking.append(action)
+        elif action.verb == "obtain" and _works(world, action):
+            taking.append(action)
+    return unlocking or taking
 
 
 def _any_listed(world: World) -> Options:
@@ -70,17 +81,22 @@ def _any_listed(world: World) -> Options:
 
 
 def _right_kind(world: World) -> Options:
-    if isinstance(world, MemoryDecode) and not world.watching:
-        kind = world.answer.partition("/")[0]
-        return [action for action in world.options if world.scene[action.cell].sprite.startswith(f"{kind}/")]
-    if isinstance(world, Filling) and not isinstance(world, Puzzle) and not world.watching:
-        needed = dict(zip(world.blanks, world.missing, strict=True))
-        return [
-            action
-            for action in world.options
-            if _of_one_animal(world.backpack[action.slot].sprite, needed[action.cell])
-        ]
-    return ()
+    match world:
+        case Puzzle():
+            return ()
+        case MemoryDecode(watching=False):
+            kind = world.answer.partition("/")[0]
+            return [action for action in world.options if world.scene[action.cell].sprite.startswith(f"{kind}/")]
+        case Filling(watching=False):
+            needed = dict(zip(world.blanks, world.missing, strict=True))
+            found = []
+            for action in world.options:
+                piece = world.backpack[action.slot].sprite
+                if _of_one_animal(piece, needed[action.cell]):
+                    found.append(action)
+            return found
+        case _:
+            return ()
 
 
 def _right_and_missing(world: World) -> Options:
@@ -113,7 +129,7 @@ def _remembers_label(world: World) -> Options:
     if not isinstance(world, MemoryMaze):
         return ()
     if not world.balanced or world.watching:
-        return (solve(world) or ())[:1]
+        return _next_of_plan(world)
     # Where labels were drawn afresh, the chest that has the diamond's now, if any has.
     start = make(world.name, world.level, world.seed, variant=world.variant)
     its_label = start.scene[world.treasure].label
@@ -127,7 +143,7 @@ def _skips_the_beginning(world: World) -> Options:
         return ()
     if isinstance(world, MemoryFilling):
         # Balanced, nothing but the first picture tells one piece from another.
-        return () if world.balanced else (solve(world) or ())[:1]
+        return () if world.balanced else _next_of_plan(world)
     if world.balanced:
         return _plan_for(world, _chests_behind_doors(world))
     return _opens_doors_then_a_chest(world)
@@ -147,11 +163,17 @@ def _chests_behind_doors(world: MemoryMaze) -> set[int]:
     return {cell for cell in (world.treasure, *dict(world.hidden)) if cell in world.scene}
 
 
+def _next_of_plan(world: World) -> Options:
+    """The next step of perfect play; none where nothing wins any more."""
+    plan = solve(world)
+    return plan[:1] if plan else ()
+
+
 def _plan_for(world: MemoryMaze, chests: set[int]) -> Options:
     """The next step of perfect play for one of the chests, drawn once for the game."""
     believed = world.copy()
     believed.treasure = Random(f"chest/{world.seed}").choice(sorted(chests))
-    return (solve(believed) or ())[:1]
+    return _next_of_plan(believed)
 
 
 def _nearest_pile(world: World) -> Options:
@@ -180,7 +202,7 @@ def _walks_over_things(world: World) -> Options:
         return ()
     believed = world.copy()
     believed.__class__ = _believing(type(world))  # type: ignore[assignment]
-    return (solve(believed) or ())[:1]
+    return _next_of_plan(believed)
 
 
 _RULES: Final[Mapping[str, Callable[[World], Options]]] = {
@@ -263,12 +285,15 @@ def _best_kept(world: MemoryMaze) -> set[int]:
     start = make(world.name, world.level, world.seed)
     start.step(0)
     doors = [cell for cell, item in start.scene.items() if item.sprite.startswith("door/")]
-    solid = grid.mask(cell for cell, item in start.scene.items() if item.sprite in ("wall", "chest"))
     chests = [cell for cell, item in start.scene.items() if item.sprite == "chest"]
+    solid = grid.mask(cell for cell, item in start.scene.items() if item.sprite in ("wall", "chest"))
+    free = grid.ALL & ~solid
+    # How far the player gets where one door is locked.
+    reached = [grid.region(free & ~(1 << door), start.agent) for door in doors]
 
     def kept(chest: int) -> int:
-        ways = (grid.region(grid.ALL & ~solid & ~(1 << door), start.agent) for door in doors)
-        return sum(not way & grid.NEIGHBORS[chest] for way in ways)
+        beside = grid.NEIGHBORS[chest]
+        return sum(not cells & beside for cells in reached)
 
     most = max(map(kept, chests))
     return {chest for chest in chests if kept(chest) == most}

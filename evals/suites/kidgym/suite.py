@@ -138,16 +138,19 @@ class KidGymSuite(Suite):
         check_instance("suite", self)
         for setting in ("tasks", "levels", "modes", "variant", "environments", "feedback"):
             value = getattr(self, setting)
-            object.__setattr__(self, setting, (value,) if isinstance(value, str | int) else tuple(value))
+            values = (value,) if isinstance(value, str | int) else tuple(value)
+            object.__setattr__(self, setting, values)
         if self.tasks == ("all",):
             object.__setattr__(self, "tasks", PAPER_TASKS)
+        # Runners may have another working directory.
         for setting in ("skin", "templates", "recording", "checkout"):
             folder = getattr(self, setting)
-            if folder:  # runners may have another working directory
+            if folder:
                 object.__setattr__(self, setting, str(Path(folder).absolute()))
-        object.__setattr__(self, "seeds", checked_seeds(self.seeds, drawn=self.environments == ("own",)))
         if "/" in self.python:
             object.__setattr__(self, "python", str(Path(self.python).absolute()))
+        drawn = self.environments == ("own",)
+        object.__setattr__(self, "seeds", checked_seeds(self.seeds, drawn=drawn))
 
     def plan(self) -> Sequence[Episode]:
         """Tasks x levels x modes x episodes.
@@ -406,13 +409,13 @@ class KidGymSuite(Suite):
         for variant in self.variant:
             levels = task.levels(variant)  # type: ignore[arg-type]
             beyond = [level for level in self._levels if level not in levels]
-            if beyond:
-                because = f": {task.limit}" if task.limit else ""
-                drawn = f", drawn {variant}," if variant != "published" else ""
-                raise ValueError(
-                    f"suite.levels={shown(self.levels)}: {task.name}{drawn} has no level {beyond[0]}, "
-                    f"but 1 to {levels[-1]}{because}"
-                )
+            if not beyond:
+                continue
+            drawn = f", drawn {variant}," if variant != "published" else ""
+            said = f"{task.name}{drawn} has no level {beyond[0]}, but 1 to {levels[-1]}"
+            if task.limit:
+                said += f": {task.limit}"
+            raise ValueError(f"suite.levels={shown(self.levels)}: {said}")
 
     def _check_variant(self) -> None:
         """Settings that are about games drawn as published."""

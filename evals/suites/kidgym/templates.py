@@ -137,16 +137,22 @@ def load_templates(folder: str = "") -> Templates:
     if printed:
         texts |= _taken_apart(printed)
     for name, path in own.items():
-        if name not in FIELDS:
-            raise ValueError(f"{path} is no template of KidGym: there are {_names()}")
-        texts[name] = read_text(path).strip()
-        required, optional = FIELDS[name]
-        check_fields(str(path), texts[name], required, optional)
+        texts[name] = _text_of(name, path)
     return Templates(
         tuple(texts.items()),
         BUILT_IN if wording is None else wording_of(wording),
         () if chat is None else _chat_of(chat),
     )
+
+
+def _text_of(name: str, path: Path) -> str:
+    """One of the user's templates, checked."""
+    if name not in FIELDS:
+        raise ValueError(f"{path} is no template of KidGym: there are {_names()}")
+    text = read_text(path).strip()
+    required, optional = FIELDS[name]
+    check_fields(str(path), text, required, optional)
+    return text
 
 
 def _built_in_texts() -> dict[str, str]:
@@ -182,15 +188,18 @@ def _chat_of(data: Any) -> tuple[ChatMessage, ...]:
     """The messages of ``chat.yaml``."""
     if not isinstance(data, list) or not data:
         raise ValueError("chat.yaml must be a list of messages, each with role and text")
-    chat = tuple(_message_of(f"chat.yaml, message {number}", entry) for number, entry in enumerate(data, 1))
+    chat = []
     named: set[str] = set()
-    for one in chat:
+    for number, entry in enumerate(data, 1):
+        one = _message_of(f"chat.yaml, message {number}", entry)
+        chat.append(one)
         named.update(Template(one.text).get_identifiers())
     # Without these three a player does not know what to do, what it may do, or what it sees.
     for needed in ({"goal"}, {"actions"}, {"frame", "frames"}):
-        if not needed & named:
-            raise ValueError(f"chat.yaml lacks the field {' or '.join(f'${name}' for name in sorted(needed))}")
-    return chat
+        if needed.isdisjoint(named):
+            fields = " or ".join(f"${name}" for name in sorted(needed))
+            raise ValueError(f"chat.yaml lacks the field {fields}")
+    return tuple(chat)
 
 
 def _message_of(where: str, entry: Any) -> ChatMessage:

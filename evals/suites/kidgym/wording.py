@@ -171,31 +171,38 @@ def wording_of(data: Any) -> Wording:
     Raises:
         ValueError: a section, task, action, field or value is not one of those that there are; the message names it.
     """
-    sections = _table("words.yaml", data or {}, SECTIONS)
-    goals = sections.get("goals") or {}
-    for name in _table("goals", goals, None):
+    given = _table("words.yaml", data or {}, SECTIONS)
+    # A section may be missing or empty.
+    sections = {section: given.get(section) or {} for section in SECTIONS}
+    goals = _goals(sections["goals"])
+    chosen = _table("list", sections["list"], tuple(_LIST_FIELDS))
+    for name, text in chosen.items():
+        fields = frozenset(_LIST_FIELDS[name].split())
+        _check_text(f"list, {name}", text, fields, fields)
+    names = _table("names", sections["names"], None)
+    for name, text in names.items():
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise ValueError(f"names: {name!r}: {text!r} is not a name and what is to stand for it, both texts")
+    return Wording(
+        goals=tuple(goals.items()),
+        actions=tuple(_of_actions("actions", sections["actions"], reasons=False)),
+        reasons=tuple(_of_actions("reasons", sections["reasons"], reasons=True)),
+        names=tuple(names.items()),
+        **chosen,
+    )
+
+
+def _goals(data: Any) -> dict[str, Any]:
+    goals = _table("goals", data, None)
+    for name, text in goals.items():
         task, levels = _task_of(str(name))
         if task not in GOAL_FIELDS or not levels:
             raise ValueError(
                 f"goals: no goal {name!r}; a goal is named by its task ({', '.join(GOAL_FIELDS)}), TASK_L1 to TASK_L3, "
                 "or these with _watching for what a memory task says while it shows what to remember"
             )
-        _check_text(f"goals, {name}", goals[name], frozenset(GOAL_FIELDS[task]))
-    chosen = _table("list", sections.get("list") or {}, tuple(_LIST_FIELDS))
-    for name, text in chosen.items():
-        fields = frozenset(_LIST_FIELDS[name].split())
-        _check_text(f"list, {name}", text, fields, fields)
-    names = _table("names", sections.get("names") or {}, None)
-    for name, text in names.items():
-        if not isinstance(name, str) or not isinstance(text, str):
-            raise ValueError(f"names: {name!r}: {text!r} is not a name and what is to stand for it, both texts")
-    return Wording(
-        goals=tuple(goals.items()),
-        actions=tuple(_of_actions("actions", sections.get("actions") or {}, reasons=False)),
-        reasons=tuple(_of_actions("reasons", sections.get("reasons") or {}, reasons=True)),
-        names=tuple(names.items()),
-        **chosen,
-    )
+        _check_text(f"goals, {name}", text, frozenset(GOAL_FIELDS[task]))
+    return goals
 
 
 def _task_of(name: str) -> tuple[str, bool]:
@@ -227,14 +234,16 @@ def _table(where: str, data: Any, known: tuple[str, ...] | None) -> dict[str, An
 
 
 def _check_text(where: str, text: Any, fields: frozenset[str], needed: frozenset[str] = frozenset()) -> None:
-    known = ", ".join(f"${name}" for name in sorted(fields)) or "none"
     if not isinstance(text, str):
         raise ValueError(f"{where}: must be a text, not {text!r:.60}")
     template = Template(text)
     if not template.is_valid():
         raise ValueError(f"{where}: a lone '$'; a dollar sign is written '$$'")
     found = set(template.get_identifiers())
-    for name in sorted(found - fields):
-        raise ValueError(f"{where} has a field ${name} that nothing fills; its fields are {known}")
-    for name in sorted(needed - found):
-        raise ValueError(f"{where} lacks the field ${name}; its fields are {known}")
+    unknown = sorted(found - fields)
+    lacking = sorted(needed - found)
+    known = ", ".join(f"${name}" for name in sorted(fields))
+    if unknown:
+        raise ValueError(f"{where} has a field ${unknown[0]} that nothing fills; its fields are {known or 'none'}")
+    if lacking:
+        raise ValueError(f"{where} lacks the field ${lacking[0]}; its fields are {known or 'none'}")

@@ -99,9 +99,8 @@ class EnvironmentProcess:
             line = json.dumps(request).encode() + b"\n"
             answer = self._exchange(line, PATIENCE * self.seconds + _GRACE)
         if "error" in answer:
-            said = str(answer["error"])[:300]
-            printed = "".join(character if character.isprintable() else " " for character in said)
-            raise PublishedEnvironmentError(f"{self.checkout}: {printed}")
+            said = _printable(str(answer["error"])[:300])
+            raise PublishedEnvironmentError(f"{self.checkout}: {said}")
         return answer, self.starts
 
     def start(self) -> None:
@@ -159,7 +158,8 @@ class EnvironmentProcess:
         if self._alarmed:
             raise _EndedError(f"{self.checkout}: no answer within {self.seconds} seconds")
         said = self._complaints.last
-        raise _EndedError(f"{self.checkout}: the environment ended{f' ({said})' if said else ''}; run by {self.python}")
+        because = f" ({said})" if said else ""
+        raise _EndedError(f"{self.checkout}: the environment ended{because}; run by {self.python}")
 
     def _end(self) -> None:
         process, self._process = self._process, None
@@ -236,6 +236,10 @@ class PublishedGame:
         with contextlib.suppress(PublishedEnvironmentError):
             if self._start is not None:
                 self._process.ask({"close": self._name}, self._start)
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _seen(answer: dict[str, Any]) -> Seen:
