@@ -39,23 +39,39 @@ def with_commit(settings: Settings, sessions: Sequence[Mapping[str, Any]]) -> Se
     Raises:
         UserError: the branch has moved since the run began, and ``strict`` is set.
     """
-    engine = settings.model.engine
-    if engine is None or "revision" not in settings_of(settings.model.engine_class):
+    named = _named_on_hub(settings)
+    if named is None:
         return settings
-    # Only models of the hub have commits.
-    model, revision = str(engine.get("model") or ""), str(engine.get("revision") or "main")
-    if not model or model == TINY or Path(model).is_dir():
-        return settings
+    model, revision = named
     # A run that knows its commit can go on without the hub; a new one waits for it.
     before = _commit_before(sessions)
     patience = 0.0 if before else PATIENCE_SECONDS
     now = commit_of(model, revision, patience=patience)
-    if before and now and before != now:
+    if not before:
+        return _at_commit(settings, now)
+    # Where the hub does not answer, nothing is known to have moved.
+    if now and now != before:
         moved = f"{model}: {revision} is at {now} now, and was at {before} when this run began"
         if settings.strict:
             raise UserError(f"strict=true: {moved}")
         warn(f"{moved}; the run goes on with that one")
-    commit = before or now
+    return _at_commit(settings, before)
+
+
+def _named_on_hub(settings: Settings) -> tuple[str, str] | None:
+    """The model's name on the hub and its revision; None for others, which have no commits."""
+    engine = settings.model.engine
+    if engine is None:
+        return None
+    if "revision" not in settings_of(settings.model.engine_class):
+        return None
+    model = str(engine.get("model") or "")
+    if not model or model == TINY or Path(model).is_dir():
+        return None
+    return model, str(engine.get("revision") or "main")
+
+
+def _at_commit(settings: Settings, commit: str) -> Settings:
     return dataclasses.replace(settings, model=dataclasses.replace(settings.model, commit=commit))
 
 

@@ -96,22 +96,27 @@ def sides_of(runs: Sequence[Run], players: Sequence[str] | None = None) -> list[
     """
     found: list[tuple[str, Run, Suite]] = []
     known: set[str] = set()
+    several = len(runs) > 1
     for run in runs:
         here = list(dict.fromkeys(run.planned["player"].to_pylist()))
         known.update(here)
-        default = here[:1] if len(runs) > 1 else here  # the model is planned first
         suite = make_suite(run.config["suite"])
-        found += [(player, run, suite) for player in here if player in (players or default)]
+        # By default the models of several runs, which are planned first, or all players of one run.
+        default = here[:1] if several else here
+        chosen = players or default
+        found += [(player, run, suite) for player in here if player in chosen]
     there = {player for player, _, _ in found}
     for name in players or ():
         if name not in there:
             raise UserError(f"no run has a player {name}{did_you_mean(name, known)}")
+    # The players of one run come in the order in which they are named; those of several in the order of the runs.
     if players and len(runs) == 1:
         found.sort(key=lambda side: players.index(side[0]))
-    return [
-        Side(label, player, run.data, suite, str(run.path) if len(runs) > 1 else "")
-        for label, (player, run, suite) in zip(_labels(), found, strict=False)
-    ]
+    sides = []
+    for label, (player, run, suite) in zip(_labels(), found, strict=False):
+        place = str(run.path) if several else ""
+        sides.append(Side(label, player, run.data, suite, place))
+    return sides
 
 
 def _labels() -> itertools.chain[str]:

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,17 +55,25 @@ def gpus_here() -> tuple[Gpu, ...]:
     for line in text.splitlines():
         fields = [field.strip() for field in line.split(",")]
         if len(fields) == 4:
-            index, name, *sizes = fields
-            # A size that the driver does not know is a word in brackets.
-            total, used = (float(size) if re.fullmatch(r"[\d.]+", size) else 0.0 for size in sizes)
-            found.append(Gpu(index, name, total, used))
+            index, name, total, used = fields
+            found.append(Gpu(index, name, _mib(total), _mib(used)))
+    return _visible(found)
+
+
+def _mib(size: str) -> float:
+    """A size as the driver says it; 0 for one that it does not know, which is a word in brackets."""
+    return float(size) if re.fullmatch(r"[\d.]+", size) else 0.0
+
+
+def _visible(gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
+    """Those that ``CUDA_VISIBLE_DEVICES`` leaves."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if not visible:
-        return tuple(found)
+        return tuple(gpus)
     chosen = [each.strip() for each in visible.split(",")]
-    by_index = tuple(gpu for gpu in found if gpu.index in chosen)
+    by_index = tuple(gpu for gpu in gpus if gpu.index in chosen)
     # CUDA takes other names too (GPU-6f..., MIG-...), which this list lacks: then all of them may be meant.
-    return by_index or tuple(found)
+    return by_index or tuple(gpus)
 
 
 def driver(need: Need) -> Outcome:
@@ -116,19 +125,25 @@ def gpu_memory(need: Need) -> Outcome:
     if not gpus:
         return skipped("no GPU here")
     wanted = float(need.engine.get("gpu_memory_utilization") or 0.9)
+    on_gpu = need.vllm and need.model.replica.gpus
     used = [gpu for gpu in gpus if gpu.free_share < wanted]
-    if need.vllm and need.model.replica.gpus and used:
+    if on_gpu and used:
         names = ", ".join(f"{gpu.index} ({gpu.free_share:.0%} free)" for gpu in used)
+        # A little less than the fullest GPU has left.
+        least = min(gpu.free_share for gpu in used)
+        possible = max(0.1, least - 0.02)
         return Outcome(
             "fail",
             f"too little is free on GPU {names}; {wanted:.0%} is wanted",
             "vLLM (Free memory on device ... is less than desired)",
             "end who holds it (nvidia-smi names processes; those of a job before may take a minute), or "
-            f"model.engine.gpu_memory_utilization={max(0.1, min(gpu.free_share for gpu in used) - 0.02):.2f}",
+            f"model.engine.gpu_memory_utilization={possible:.2f}",
         )
+    found = f"{len(gpus)} x {gpus[0].name}, {gpus[0].total_mib / 1024:.0f} GB"
     busy = [gpu.index for gpu in gpus if gpu.free_share < 1 - BUSY_SHARE]
-    share = f"; in use: {', '.join(busy)}" if busy else ""
-    return ok(f"{len(gpus)} x {gpus[0].name}, {gpus[0].total_mib / 1024:.0f} GB{share}")
+    if busy:
+        found += f"; in use: {', '.join(busy)}"
+    return ok(found)
 
 
 def engines(need: Need) -> Outcome:
@@ -147,26 +162,46 @@ def engines(need: Need) -> Outcome:
         answers += pool.map(lambda place: _probed(need, place), places[1:])
     failed = [(place, answer["error"]) for place, answer in zip(places, answers, strict=True) if "error" in answer]
     if failed:
-        names = ", ".join(place or "the CPU" for place, _ in failed)
-        where = f"GPU {names}" if on_gpu else names
-        mend = (
-            f"leave it out: export CUDA_VISIBLE_DEVICES={','.join(set(places) - {place for place, _ in failed})}; on Slurm "
-            "--exclude=NODE; and have the site look at it (nvidia-smi -q, dmesg)"
-            if on_gpu and len(failed) < len(places)
-            else "the text above names the cause; the checks of driver, memory, /dev/shm and packages may say more"
-        )
-        return Outcome("fail", f"{where}: {first_words(failed[0][1])}", "every replica there", mend)
+        return _not_answering(failed, places, on_gpu)
+    if len(places) > 1:
+        where = f"{len(places)} GPUs, each"
+    elif on_gpu:
+        where = "GPU " + places[0]
+    else:
+        where = "CPU"
     first = answers[0]
-    where = f"{len(places)} GPUs, each" if len(places) > 1 else ("GPU " + places[0] if on_gpu else "CPU")
     return ok(
         f"{where} answered {first['label']} after {first['seconds']:.0f} s; model runner {first['runner']}, "
         f"{first['step']:,} tokens a step"
     )
 
 
+def _not_answering(failed: Sequence[tuple[str, str]], places: Sequence[str], on_gpu: bool) -> Outcome:
+    """Where engines did not answer, with the first one's error.
+
+    Args:
+        failed: Places with errors, one at least.
+        places: All that were tried.
+        on_gpu: Whether they are GPUs; else the only place is the CPU.
+    """
+    names = ", ".join(place or "the CPU" for place, _ in failed)
+    where = f"GPU {names}" if on_gpu else names
+    mend = "the text above names the cause; the checks of driver, memory, /dev/shm and packages may say more"
+    # Where other GPUs have answered, these can be left out.
+    if on_gpu and len(failed) < len(places):
+        others = set(places) - {place for place, _ in failed}
+        mend = (
+            f"leave it out: export CUDA_VISIBLE_DEVICES={','.join(others)}; on Slurm "
+            "--exclude=NODE; and have the site look at it (nvidia-smi -q, dmesg)"
+        )
+    return Outcome("fail", f"{where}: {first_words(failed[0][1])}", "every replica there", mend)
+
+
 def _probed(need: Need, gpu: str) -> dict[str, Any]:
     """What a small engine in a process of its own says; its error where it did not start."""
-    environment = {**os.environ, **({"CUDA_VISIBLE_DEVICES": gpu} if gpu else {})}
+    environment = dict(os.environ)
+    if gpu:
+        environment["CUDA_VISIBLE_DEVICES"] = gpu
     asked = {"step": need.engine.get("max_num_batched_tokens")}
     command = [sys.executable, "-m", "cluster.doctor.small_engine", json.dumps(asked)]
     try:

@@ -9,7 +9,7 @@ import resource
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psutil
@@ -70,14 +70,11 @@ def shared_memory(need: Need) -> Outcome:
 
 def _leftovers() -> Iterator[Path]:
     """Files of this user in /dev/shm that are old and that no process of the user has mapped."""
-    old = []
-    for path in SHM.iterdir():
-        status = path.lstat()
-        age = time.time() - status.st_mtime
-        if path.name.startswith(_LEFTOVERS) and status.st_uid == os.getuid() and age > STALE_SECONDS:
-            old.append(path)
+    old = [path for path in SHM.iterdir() if _is_old_leftover(path)]
+    if not old:
+        return
     mapped = set()
-    for process in psutil.process_iter() if old else ():
+    for process in psutil.process_iter():
         try:
             mapped |= {each.path for each in process.memory_maps() if each.path.startswith(str(SHM))}
         except (psutil.Error, OSError):
@@ -85,18 +82,26 @@ def _leftovers() -> Iterator[Path]:
     yield from (path for path in old if str(path) not in mapped)
 
 
+def _is_old_leftover(path: Path) -> bool:
+    status = path.lstat()
+    age = time.time() - status.st_mtime
+    return path.name.startswith(_LEFTOVERS) and status.st_uid == os.getuid() and age > STALE_SECONDS
+
+
 def memory(need: Need) -> Outcome:
     """Main memory that this process may use, against what the replicas of this machine take."""
     limit, whose = memory_limit()
     free = min(float(psutil.virtual_memory().available), limit)
     replicas = need.replicas_here(len(gpus_here()))
-    pictures = 2 * float(
-        need.engine.get("mm_processor_cache_gb") or 0
-    )  # vLLM keeps it twice: in front and in the engine
+    # vLLM keeps pictures twice: in front and in the engine.
+    pictures = 2 * float(need.engine.get("mm_processor_cache_gb") or 0)
     engine = ENGINE_GIB + pictures if need.vllm else 0.2
-    on_cpu = need.weights_gib + float(need.engine.get("kv_cache_gib") or 0) if not need.model.replica.gpus else 0.0
+    on_cpu = 0.0
+    if not need.model.replica.gpus:
+        on_cpu = need.weights_gib + float(need.engine.get("kv_cache_gib") or 0)
     wanted = (DRIVER_GIB + replicas * (engine + on_cpu)) * GIB
-    found = f"{gib(free)} free{f' ({whose}: {gib(limit)})' if whose else ''}, about {gib(wanted)} needed"
+    limited = f" ({whose}: {gib(limit)})" if whose else ""
+    found = f"{gib(free)} free{limited}, about {gib(wanted)} needed"
     if free >= wanted:
         return ok(found)
     more = f"{wanted / GIB + 1:.0f}"
@@ -115,22 +120,32 @@ def memory_limit() -> tuple[float, str]:
     Control groups of version 2 and 1, that of the process and those above it, and what Slurm was asked for.
     """
     found = [(float(psutil.virtual_memory().total), "")]
-    for line in Path("/proc/self/cgroup").read_text().splitlines():
-        _, kinds, path = line.split(":", 2)
-        if kinds and "memory" not in kinds.split(","):
-            continue
-        root, name = (CGROUP / "memory", "memory.limit_in_bytes") if kinds else (CGROUP, "memory.max")
-        folder = root / path.lstrip("/")
-        for each in (folder, *folder.parents):
-            if (each / name).is_file():
-                text = (each / name).read_text().strip()
-                found += [(float(text), "control group")] if text.isdigit() else []
-            if each == root:
-                break
+    found += [(limit, "control group") for limit in _limits_of_groups()]
     asked = os.environ.get("SLURM_MEM_PER_NODE", "")
     if asked.isdigit() and int(asked):
         found.append((float(asked) * 2**20, "--mem"))
     return min(found, key=lambda each: each[0])
+
+
+def _limits_of_groups() -> Iterator[float]:
+    """Bytes that the control group of this process, and each above it, lets it use."""
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, kinds, path = line.split(":", 2)
+        # Version 2 has one group for all kinds, and names none; version 1 has groups for some kinds each.
+        if not kinds:
+            root, name = CGROUP, "memory.max"
+        elif "memory" in kinds.split(","):
+            root, name = CGROUP / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        folder = root / path.lstrip("/")
+        for each in (folder, *folder.parents):
+            if (each / name).is_file():
+                text = (each / name).read_text().strip()
+                if text.isdigit():  # not "max", which is no limit
+                    yield float(text)
+            if each == root:
+                break
 
 
 def open_files(need: Need) -> Outcome:
@@ -224,7 +239,7 @@ def packages(need: Need) -> Outcome:
     if wrong:
         return Outcome(
             "fail",
-            "; ".join(wrong[:3]) + (f"; and {len(wrong) - 3} more" if len(wrong) > 3 else ""),
+            _first_three(wrong),
             "imports, or answers that differ from those of other machines",
             "./launch.sh setup, which installs the versions of constraints.txt",
         )
@@ -238,32 +253,43 @@ def packages(need: Need) -> Outcome:
     for line in lock.read_text().splitlines():
         name, _, version = line.partition("==")
         here = _installed(name) if version and not line.startswith("#") else ""
-        compared += bool(here)
-        if here and here.partition("+")[0] != version.partition("+")[0]:
+        if not here:
+            continue
+        compared += 1
+        # A build's own mark behind + is no other version.
+        if here.partition("+")[0] != version.partition("+")[0]:
             others.append(f"{name} {here} (tested: {version})")
     if others:
         return Outcome(
             "warn",
-            "; ".join(others[:3]) + (f"; and {len(others) - 3} more" if len(others) > 3 else ""),
+            _first_three(others),
             "perhaps nothing: raycade was not tested with these",
             "./launch.sh setup, which installs the versions of constraints.txt",
         )
     return ok(f"{compared} packages as tested")
 
 
+def _first_three(texts: Sequence[str]) -> str:
+    more = f"; and {len(texts) - 3} more" if len(texts) > 3 else ""
+    return "; ".join(texts[:3]) + more
+
+
 def _unmet() -> Iterator[str]:
     """Requirements of raycade, and of what is installed of its extras, that another version than asked for is here of."""
     for text in importlib.metadata.requires("raycade") or []:
         wanted = Requirement(text)
-        of_extra = "extra ==" in str(wanted.marker or "")
         here = _installed(wanted.name)
-        if not here and not of_extra:
-            yield f"{wanted.name} is not installed"
-        if (
-            here
-            and wanted.name != "raycade"
-            and not wanted.specifier.contains(here.partition("+")[0], prereleases=True)
-        ):
+        if not here:
+            # An extra need not be installed.
+            of_extra = "extra ==" in str(wanted.marker or "")
+            if not of_extra:
+                yield f"{wanted.name} is not installed"
+            continue
+        # Some extras are made of others, and so require raycade itself.
+        if wanted.name == "raycade":
+            continue
+        version = here.partition("+")[0]
+        if not wanted.specifier.contains(version, prereleases=True):
             yield f"{wanted.name} {here}, raycade needs {wanted.specifier}"
 
 
@@ -278,15 +304,9 @@ def keys(need: Need) -> Outcome:
     """Keys that model and tracker read from the environment; nothing of them is shown."""
     if need.model.engine is None and not need.tracker:
         return skipped("the settings need none")
-    if need.model.engine is not None:
-        try:
-            need.model.engine_class.check_environment(need.model.engine)
-        except ValueError as error:
-            where = "before Ray starts" if need.cluster.address else "in the shell of the run"
-            mend = f"export the variable {where}; a key is never an override"
-            if need.vllm:  # whose template is tried, which needs no key
-                mend = "correct model.chat_template_kwargs or model.engine.chat_template"
-            return Outcome("fail", str(error), f"model={need.model.name}", mend)
+    refusal = _refusal_of_engine(need)
+    if refusal is not None:
+        return refusal
     tracker = need.tracker or {}
     online = (tracker.get("type"), tracker.get("mode")) == ("wandb", "online")
     # W&B reads its key from the environment or from .netrc, where `wandb login` puts it.
@@ -294,16 +314,34 @@ def keys(need: Need) -> Outcome:
     if online and not has_key:
         mend = "export WANDB_API_KEY=..., or tracker.mode=offline and `raycade upload` later"
         return Outcome("fail", "WANDB_API_KEY is not set", "the tracker; the run itself would play on", mend)
-    metered = need.model.metered or online
-    return ok("set (not shown, not tried)") if metered else skipped("the settings need none")
+    if need.model.metered or online:
+        return ok("set (not shown, not tried)")
+    return skipped("the settings need none")
+
+
+def _refusal_of_engine(need: Need) -> Outcome | None:
+    """What the model's engine lacks in the environment; None where it lacks nothing."""
+    if need.model.engine is None:
+        return None
+    try:
+        need.model.engine_class.check_environment(need.model.engine)
+    except ValueError as error:
+        where = "before Ray starts" if need.cluster.address else "in the shell of the run"
+        mend = f"export the variable {where}; a key is never an override"
+        if need.vllm:  # whose template is tried, which needs no key
+            mend = "correct model.chat_template_kwargs or model.engine.chat_template"
+        return Outcome("fail", str(error), f"model={need.model.name}", mend)
+    return None
 
 
 def slurm(need: Need) -> Outcome:
     """Whether Slurm's controller answers."""
     if shutil.which("scontrol") is None:
+        if not in_slurm():
+            return skipped("no Slurm here")
         found = "this is a Slurm job, but there is no scontrol in PATH"
         mend = "load the site's module for Slurm in the job, with --setup=FILE of ./launch.sh slurm"
-        return Outcome("warn", found, "requeueing after a time limit", mend) if in_slurm() else skipped("no Slurm here")
+        return Outcome("warn", found, "requeueing after a time limit", mend)
     try:
         done = subprocess.run(["scontrol", "ping"], capture_output=True, text=True, timeout=20, check=False)
         answer = " ".join((done.stdout + done.stderr).split())

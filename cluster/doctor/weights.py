@@ -117,16 +117,18 @@ def cached_folder(id: str, revision: str) -> Path:
     if not (folder / "config.json").exists():
         raise Incomplete(f"{id} ({revision}) is not in the cache {constants.HF_HUB_CACHE}")
     index = folder / "model.safetensors.index.json"
-    if index.exists():
-        try:
-            named = set(read_json(index, INDEX_BOUNDS)["weight_map"].values())
-        except (FileError, KeyError, TypeError, AttributeError) as error:
-            raise Incomplete(f"{index} cannot be read: {first_words(str(error))}") from error
-        lacking = sorted(name for name in named if not (folder / PurePosixPath(str(name)).name).exists())
-        if lacking:
-            raise Incomplete(f"the cache lacks {len(lacking)} of {len(named)} files of weights ({lacking[0]})")
-    elif not any(folder.glob("*.safetensors")) and not any(folder.glob("*.bin")):
-        raise Incomplete(f"the cache has the settings of {id}, but no weights")
+    # Weights in one file have no index.
+    if not index.exists():
+        if not any(folder.glob("*.safetensors")) and not any(folder.glob("*.bin")):
+            raise Incomplete(f"the cache has the settings of {id}, but no weights")
+        return folder
+    try:
+        named = set(read_json(index, INDEX_BOUNDS)["weight_map"].values())
+    except (FileError, KeyError, TypeError, AttributeError) as error:
+        raise Incomplete(f"{index} cannot be read: {first_words(str(error))}") from error
+    lacking = sorted(name for name in named if not (folder / PurePosixPath(str(name)).name).exists())
+    if lacking:
+        raise Incomplete(f"the cache lacks {len(lacking)} of {len(named)} files of weights ({lacking[0]})")
     return folder
 
 
@@ -142,21 +144,27 @@ def listed(id: str, revision: str) -> Listing:
         found, mend = explained(error, id)
         raise UserError(f"{found}. {mend[:1].upper()}{mend[1:]}") from error
     siblings = info.siblings or []
-    names = [each.rfilename for each in siblings]
-    wanted = set(_wanted(names))
-    files = tuple(
-        HubFile(each.rfilename, each.size or 0, each.lfs.sha256 if each.lfs else "", each.blob_id or "")
-        for each in siblings
-        if each.rfilename in wanted
-    )
-    odd = [file.name for file in files if ".." in PurePosixPath(file.name).parts or file.name.startswith("/")]
-    hashes = [info.sha or "", *(file.blob for file in files)]
-    if odd or not all(HASH.fullmatch(each) for each in hashes):
+    wanted = set(_wanted([each.rfilename for each in siblings]))
+    files = []
+    for each in siblings:
+        if each.rfilename in wanted:
+            sha256 = each.lfs.sha256 if each.lfs else ""
+            files.append(HubFile(each.rfilename, each.size or 0, sha256, each.blob_id or ""))
+    commit = info.sha or ""
+    # The names and hashes become paths of this machine: none of them may lead out of the cache.
+    safe = not any(_leads_out(file.name) for file in files)
+    hashed = all(HASH.fullmatch(each) for each in (commit, *(file.blob for file in files)))
+    if not (safe and hashed):
         raise UserError(
             f"{id}: {endpoint()} gave no commit, no hashes of its files, or invalid file names, "
             "so the download cannot be verified"
         )
-    return Listing(id, hashes[0], files)
+    return Listing(id, commit, tuple(files))
+
+
+def _leads_out(name: str) -> bool:
+    """Whether a file's name leads out of the folder that it is in."""
+    return name.startswith("/") or ".." in PurePosixPath(name).parts
 
 
 def _wanted(names: Sequence[str]) -> Iterator[str]:
@@ -304,18 +312,23 @@ def _check(path: Path, file: HubFile) -> None:
 def explained(error: Exception, id: str) -> tuple[str, str]:
     """What an error of the hub's client means, and what to do."""
     has_token = bool(build_hf_headers().get("authorization"))
-    status = error.response.status_code if isinstance(error, HfHubHTTPError) and error.response is not None else 0
+    status = _status_of(error)
     token = "export HF_TOKEN=... of an account that may read it"
     if isinstance(error, GatedRepoError) or status == 403:
-        who = "the account of your HF_TOKEN" if has_token else "an account"
-        access = f"accept the conditions on {endpoint()}/{id} with {who}"
-        return f"{endpoint()} refuses {id}: it is gated ({status})", access + ("" if has_token else f", then {token}")
+        gated = f"{endpoint()} refuses {id}: it is gated ({status})"
+        accept = f"accept the conditions on {endpoint()}/{id} with"
+        if has_token:
+            return gated, f"{accept} the account of your HF_TOKEN"
+        return gated, f"{accept} an account, then {token}"
     if isinstance(error, RevisionNotFoundError):
         return f"{id} has no such revision", "correct model.engine.revision (--revision of raycade fetch)"
+    # The hub answers alike for a name that is wrong and for a model that is private.
     if isinstance(error, RepositoryNotFoundError) or status == 401:
         return f"{endpoint()} has no {id}, or hides it ({status})", f"correct the name; if it is private, {token}"
     if status == 429:
-        wait = "wait some minutes and do it again" + ("" if has_token else "; with HF_TOKEN set more is allowed")
+        wait = "wait some minutes and do it again"
+        if not has_token:
+            wait += "; with HF_TOKEN set more is allowed"
         return f"{endpoint()} had too many requests (429)", f"{wait}. Fetch once, then HF_HUB_OFFLINE=1 for all nodes"
     if status:
         return f"{endpoint()} failed ({status})", "do it again later"
@@ -323,12 +336,21 @@ def explained(error: Exception, id: str) -> tuple[str, str]:
         return "HF_HUB_OFFLINE is set", "unset HF_HUB_OFFLINE"
     if isinstance(error, HFValidationError):
         return f"{id} is no id of a model", "write ORGANIZATION/NAME, or a name of `raycade models`"
+    # What is left has no answer of the hub in it.
     reached = (
         "a network or a proxy (https_proxy), another HF_ENDPOINT, or `raycade fetch` where there is a network: then copy "
         "HF_HOME and set HF_HUB_OFFLINE=1"
     )
-    what = "no answer from" if "Connect" in type(error).__name__ else "the connection broke to"
-    return f"{what} {endpoint()}: {first_words(str(error) or type(error).__name__, 80)}", reached
+    kind = type(error).__name__
+    what = "no answer from" if "Connect" in kind else "the connection broke to"
+    return f"{what} {endpoint()}: {first_words(str(error) or kind, 80)}", reached
+
+
+def _status_of(error: Exception) -> int:
+    """The status of the hub's answer; 0 where there is none."""
+    if not isinstance(error, HfHubHTTPError) or error.response is None:
+        return 0
+    return error.response.status_code
 
 
 def endpoint() -> str:

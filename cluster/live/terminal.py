@@ -130,12 +130,24 @@ def _episode(episode: RunningEpisode, now: float, width: int) -> Iterator[Text]:
     state = "ended" if episode.ended else f"turn {episode.played + 1}"
     head = f"{began.player} · {place} · {state} · {clock(max(now - began.at, 0.0))}"
     yield Text(printable(head)[:width], style="bold")
-    last = episode.turns[-1] if episode.turns else None
-    said = " ".join(printable(last.reply or last.reasoning).split()) if last is not None else ""
-    decided = f" → {printable(last.action)}" if last is not None and last.action is not None else ""
-    text = said + " ".join(decided.split("\n"))
+    text = _last_words(episode)
     most = LINES_OF_A_REPLY * (width - 2)
-    yield Text(f"…{text[1 - most :]}" if len(text) > most else text or "(nothing yet)")
+    if len(text) > most:
+        yield Text(f"…{text[1 - most :]}")
+    else:
+        yield Text(text or "(nothing yet)")
+
+
+def _last_words(episode: RunningEpisode) -> str:
+    """The last reply, or the reasoning before it, and the action that it was read as; empty before the first turn."""
+    if not episode.turns:
+        return ""
+    last = episode.turns[-1]
+    said = " ".join(printable(last.reply or last.reasoning).split())
+    if last.action is None:
+        return said
+    decided = f" → {printable(last.action)}"
+    return said + " ".join(decided.split("\n"))
 
 
 def _unfinished(cells: Sequence[CellProgress]) -> list[CellProgress]:

@@ -164,21 +164,24 @@ def _drawn(
     games: Sequence[str], count: int, each: int, played: Counter[str], known: Sequence[Participant]
 ) -> tuple[Participant, ...]:
     """New participants with pseudonyms, links and codes that nobody can guess."""
-    taken = {participant.person for participant in known} | {participant.code for participant in known}
+    taken: set[str] = set()
+    for participant in known:
+        taken |= {participant.person, participant.code}
     # Twice as many words as participants: half become pseudonyms, half become codes, so that neither tells the other.
     words: list[str] = []
     while len(words) < 2 * count:
         word = "".join(secrets.choice(_ALPHABET) for _ in range(8))
-        was_given = f"person-{word}" in taken or word.upper() in taken
-        if not was_given and word not in words:
+        is_new = taken.isdisjoint((f"person-{word}", word.upper()))
+        if is_new and word not in words:
             words.append(word)
     people = [f"person-{word}" for word in words[:count]]
     codes = [word.upper() for word in words[count:]]
     assigned = assign(games, people, each, played)
-    return tuple(
-        Participant(person, secrets.token_urlsafe(24), code, assigned[person])
-        for person, code in zip(people, codes, strict=True)
-    )
+    drawn = []
+    for person, code in zip(people, codes, strict=True):
+        token = secrets.token_urlsafe(24)
+        drawn.append(Participant(person, token, code, assigned[person]))
+    return tuple(drawn)
 
 
 def _plan_text(plan: Plan) -> str:

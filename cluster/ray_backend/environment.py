@@ -28,10 +28,13 @@ def passed_on(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]
     for name, value in environment.items():
         # Workers on other machines import the plugins, and a wheel's packages, from the same paths as this process.
         imports = name in (plugins.VARIABLE, "PYTHONPATH")
-        if not value or not (imports or PASSED.fullmatch(name)) or OWN_OF_NODES.fullmatch(name):
+        if not imports and not PASSED.fullmatch(name):
+            continue
+        if not value or OWN_OF_NODES.fullmatch(name):
             continue
         # A proxy's address may begin with a user's name and password.
-        if SECRET.search(name) or ("@" in value and not imports):
+        has_password = "@" in value and not imports
+        if has_password or SECRET.search(name):
             withheld.append(name)
         else:
             passed[name] = value

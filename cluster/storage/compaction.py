@@ -34,16 +34,20 @@ def choose(sizes: Sequence[int], everything: bool = False) -> list[list[int]]:
         sizes: Bytes of each part, in the order in which they were written.
         everything: Merge all that are below the target, however few.
     """
-    done = TARGET_BYTES if everything else TARGET_BYTES // 2  # two of more than half do not fit into one
+    # Two parts of more than half the target do not fit into one.
+    done, fewest = TARGET_BYTES // 2, FAN
+    if everything:
+        done, fewest = TARGET_BYTES, 1
     tiers = Counter(_tier(size) for size in sizes if size < done)
-    full = [tier for tier, count in tiers.items() if everything or count >= FAN]
+    full = [tier for tier, count in tiers.items() if count >= fewest]
     if not full:
         return []
+    highest = max(full)
     groups: list[list[int]] = [[]]
     room = TARGET_BYTES
     for number, size in enumerate(sizes):
         # Smaller parts are merged along with those of a full tier, so that rows stay in their order.
-        if size >= done or _tier(size) > max(full):
+        if size >= done or _tier(size) > highest:
             continue
         if size > room:
             groups.append([])

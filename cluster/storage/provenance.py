@@ -82,23 +82,30 @@ def changes(
         if others:
             earlier = ", ".join(sorted(map(str, others)))
             found.append(f"{name} {now.get(name)} (earlier {earlier})")
-    named_already = tuple(f"package {name.lower()} " for name in PACKAGES)
+    # The surroundings list every package, the ones above once more.
+    told_already = tuple(f"package {name.lower()} " for name in PACKAGES)
     around = differences(with_rows, surroundings(config, commit))
-    return found + [text for text in around if not text.startswith(named_already)]
+    found += [text for text in around if not text.startswith(told_already)]
+    return found
 
 
 def mixtures(sessions: Sequence[Mapping[str, Any]]) -> list[str]:
     """What sessions differ in, one text for each."""
-    found = []
+    values: dict[str, set[str]] = {}
     for name in ("git_commit", "python", *PACKAGES):
-        values = sorted({str(session.get(name)) for session in sessions})
-        if len(values) > 1:
-            found.append(f"{name} {', '.join(values)}")
-    engines = [engine for session in sessions for engine in session.get("engines", {}).values()]
+        values[name] = {str(session.get(name)) for session in sessions}
     for name in ("model_runner", "attention_backend"):
-        values = sorted({str(engine[name]) for engine in engines if name in engine})
-        if len(values) > 1:
-            found.append(f"{name.replace('_', ' ')} {', '.join(values)}")
+        values[name.replace("_", " ")] = _noted_by_engines(sessions, name)
+    return [f"{name} {', '.join(sorted(several))}" for name, several in values.items() if len(several) > 1]
+
+
+def _noted_by_engines(sessions: Sequence[Mapping[str, Any]], name: str) -> set[str]:
+    """What the sessions' engines have noted under a name; those that have noted nothing do not count."""
+    found = set()
+    for session in sessions:
+        for engine in session.get("engines", {}).values():
+            if name in engine:
+                found.add(str(engine[name]))
     return found
 
 

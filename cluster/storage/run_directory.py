@@ -249,21 +249,31 @@ class RunDirectory(Run):
             LeaseLostError: another driver has taken over.
         """
         self.remove_replaced()
-        if not everything and self._commits < compaction.FAN:
+        few = self._commits < compaction.FAN
+        if few and not everything:
             return
         self._commits = 0
+        here: set[str] = set()
+        replaced: set[str] = set()
         counted = self._counted_parts()
-        replaced: frozenset[str] = frozenset().union(*(part.replaces for part in counted))
+        for part in counted:
+            here.add(part.path.name)
+            replaced |= part.replaces
         parts = [part for part in counted if part.path.name not in replaced]
-        still_here = replaced & {part.path.name for part in counted}
-        for group in compaction.choose([part.path.stat().st_size for part in parts], everything):
+        sizes = [part.path.stat().st_size for part in parts]
+        for group in compaction.choose(sizes, everything):
             chosen = [parts[number] for number in group]
-            # Of the parts that the chosen ones have replaced, those that are still here are named again, and no others:
-            # readers look whether all rows of a named part are there.
-            names = {part.path.name for part in chosen}
-            names.update(*(part.replaces & still_here for part in chosen))
-            self._write(compaction.merged(chosen, names, self._lock.mark))
-            self._replaced.append((time.monotonic(), [part.path for part in chosen]))
+            self._write_merged(chosen, replaced & here)
+
+    def _write_merged(self, chosen: Sequence[LedgerPart], replaced_here: set[str]) -> None:
+        """Write the rows of some parts as one, and note these parts for removal."""
+        names = {part.path.name for part in chosen}
+        # Of the parts that the chosen ones have replaced, those that are still here are named again, and no others:
+        # readers look whether all rows of a named part are there.
+        for part in chosen:
+            names.update(part.replaces & replaced_here)
+        self._write(compaction.merged(chosen, names, self._lock.mark))
+        self._replaced.append((time.monotonic(), [part.path for part in chosen]))
 
     def _counted_parts(self) -> list[LedgerPart]:
         """The parts of this driver, and those that counted when it took the lease, oldest first."""

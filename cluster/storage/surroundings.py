@@ -54,21 +54,26 @@ def surroundings(config: Mapping[str, Any], commit: str = "") -> dict[str, Any]:
         config: Of the run.
         commit: Of the model's files, where it is known.
     """
-    engine = (config.get("model") or {}).get("engine") or {}
+    model = config.get("model") or {}
+    engine = model.get("engine") or {}
     found: dict[str, Any] = {
         "gpus": _gpus(),
-        "variables": {
-            name: value for name, value in os.environ.items() if name.startswith("VLLM_") and not SECRET.search(name)
-        },
+        "variables": _variables(),
         "packages": _packages(),
     }
-    folder = _model_folder(str(engine.get("model") or ""), commit or str(engine.get("revision") or "main"))
+    revision = commit or str(engine.get("revision") or "main")
+    folder = _model_folder(str(engine.get("model") or ""), revision)
     if commit:
         found["weights"] = commit
-    if folder is not None:
-        found["weights"] = folder.name if folder.parent.name == "snapshots" else _hash_of_sizes(folder)
-        found["tokenizer"] = _hash_of_files(folder, TOKENIZER_FILES)
-        found["template"] = _hash_of_files(folder, TEMPLATE_FILES)
+    if folder is None:
+        return found
+    # A snapshot in the hub's cache has its commit for a name; a folder of the user's has none.
+    if folder.parent.name == "snapshots":
+        found["weights"] = folder.name
+    else:
+        found["weights"] = _hash_of_sizes(folder)
+    found["tokenizer"] = _hash_of_files(folder, TOKENIZER_FILES)
+    found["template"] = _hash_of_files(folder, TEMPLATE_FILES)
     return found
 
 
@@ -79,19 +84,32 @@ def differences(sessions: Sequence[Mapping[str, Any]], now: Mapping[str, Any]) -
         sessions: As stored, in their order; those of older versions have noted nothing.
         now: Of ``surroundings``.
     """
-    noted = [session.get("surroundings") for session in sessions]
-    known = [each for each in noted if isinstance(each, Mapping)]
-    if not known:
+    before = _latest_noted(sessions)
+    if before is None:
         return []
-    before, found = known[-1], []
+    found = []
     for name, words in NAMES.items():
-        old, new = before.get(name), now.get(name)
+        old = before.get(name)
+        new = now.get(name)
         if name in OF_SEVERAL:
-            noted_then = old if isinstance(old, Mapping) else {}  # a stored file may hold anything
-            found += [f"{words} {text}" for text in _changed(noted_then, new or {})]
+            found += [f"{words} {text}" for text in _changed(old, new or {})]
         elif old != new:
             found.append(f"{words}: {_text(new)} (earlier {_text(old)})")
     return found
+
+
+def _latest_noted(sessions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    for session in reversed(sessions):
+        noted = session.get("surroundings")
+        if isinstance(noted, Mapping):
+            return noted
+    return None
+
+
+def _variables() -> dict[str, str]:
+    """The environment variables of vLLM, without those whose values must not be stored."""
+    variables = os.environ.items()
+    return {name: value for name, value in variables if name.startswith("VLLM_") and not SECRET.search(name)}
 
 
 @functools.cache
@@ -107,7 +125,10 @@ def _packages() -> dict[str, str]:
     return found
 
 
-def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+def _changed(stored: Any, new: Mapping[str, Any]) -> Iterator[str]:
+    """What is different now of several things by name, one text for each."""
+    # A stored file may hold anything.
+    old = stored if isinstance(stored, Mapping) else {}
     for key in sorted(old.keys() | new.keys()):
         if old.get(key) != new.get(key):
             yield f"{key} {_text(new.get(key))} (earlier {_text(old.get(key))})"
@@ -133,8 +154,11 @@ def _model_folder(model: str, revision: str) -> Path | None:
         return None
     if Path(model).is_dir():
         return Path(model)
+    # Where the hub's client keeps its cache: HF_HUB_CACHE, else in HF_HOME, else in the user's home.
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache/huggingface")
-    cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub") / f"models--{model.replace('/', '--')}"
+    hub = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
+    cache = hub / f"models--{model.replace('/', '--')}"
+    # The cache has a file for each branch or tag with the commit that it stands for; a commit stands for itself.
     try:
         commit = (cache / "refs" / revision).read_text().strip()
     except (OSError, ValueError):
