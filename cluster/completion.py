@@ -8,7 +8,10 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cluster.config.keys import Key
 
 MOST_EPISODES = 200
 """Ids that are offered at once."""
@@ -40,29 +43,42 @@ def complete_episode(argument: argparse.Action) -> None:
 
 def _overrides(prefix: str, **_: Any) -> list[str]:
     from cluster.config.compose import ROOT_KINDS
-    from cluster.config.keys import GROUPS, keys_of, options_of
+    from cluster.config.keys import GROUPS, options_of
     from cluster.config.registry import FOLDERS, names_without_file
 
     key, equals, _value = prefix.partition("=")
+    # A group with its options: ``suite=kumo``.
     if equals and key in GROUPS:
         names = options_of(key)
         for section, folder in FOLDERS.items():
             if folder == key:
                 names |= set(names_without_file(section))
         return [f"{key}={name}" for name in sorted(names)]
+    # A setting of the run itself, of which only the name is offered.
     if "." not in key:
-        return [] if equals else [f"{name}=" for name in ROOT_KINDS]
+        if equals:
+            return []
+        return [f"{name}=" for name in ROOT_KINDS]
+    # A setting below a group: ``suite.repeats=3``.
     group = key.partition(".")[0]
     if group not in GROUPS:
         return []
-    keys = {
-        f"{section}.{name}": each
-        for section, keys in keys_of(group, _selected(group)).items()
-        for name, each in keys.items()
-    }
+    keys = _keys_below(group)
     if not equals:
         return [f"{name}=" for name in keys]
-    return [f"{key}={word}" for word in keys[key].choices] if key in keys else []
+    if key not in keys:
+        return []
+    return [f"{key}={word}" for word in keys[key].choices]
+
+
+def _keys_below(group: str) -> dict[str, Key]:
+    from cluster.config.keys import keys_of
+
+    found = {}
+    for section, keys in keys_of(group, _selected(group)).items():
+        for name, key in keys.items():
+            found[f"{section}.{name}"] = key
+    return found
 
 
 def _selected(group: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import string
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from cluster.commands.merge import SHARD_SETTINGS
 from cluster.commands.report import write_files
@@ -105,10 +105,8 @@ def sides_of(runs: Sequence[Run], players: Sequence[str] | None = None) -> list[
         default = here[:1] if several else here
         chosen = players or default
         found += [(player, run, suite) for player in here if player in chosen]
-    there = {player for player, _, _ in found}
-    for name in players or ():
-        if name not in there:
-            raise UserError(f"no run has a player {name}{did_you_mean(name, known)}")
+    if players:
+        _check_there(players, {player for player, _, _ in found}, known)
     # The players of one run come in the order in which they are named; those of several in the order of the runs.
     if players and len(runs) == 1:
         found.sort(key=lambda side: players.index(side[0]))
@@ -117,6 +115,12 @@ def sides_of(runs: Sequence[Run], players: Sequence[str] | None = None) -> list[
         place = str(run.path) if several else ""
         sides.append(Side(label, player, run.data, suite, place))
     return sides
+
+
+def _check_there(players: Sequence[str], there: Collection[str], known: Collection[str]) -> None:
+    for name in players:
+        if name not in there:
+            raise UserError(f"no run has a player {name}{did_you_mean(name, known)}")
 
 
 def _labels() -> itertools.chain[str]:

@@ -103,15 +103,20 @@ def _find(folder: Path, depth: int) -> Iterator[Run]:
     """The runs in a folder and below; what may not be looked into is passed over with a warning."""
     try:
         is_run = (folder / "plan.parquet").exists()
-        below = [] if is_run else sorted(path for path in folder.iterdir() if not path.name.startswith("."))
-        folders = [path for path in below if depth and os.path.isdir(path)]  # noqa: PTH112 - of no entry it raises an error
+        below = [] if is_run else sorted(folder.iterdir())
     except OSError as error:
         warn(f"{folder}: cannot be read: {error.strerror}")
         return
     if is_run:
         yield Run(folder)
-    for each in folders:
-        yield from _find(each, depth - 1)
+    if not depth:
+        return
+    for path in below:
+        if path.name.startswith("."):
+            continue
+        # Of an entry that may not be looked at, os.path.isdir raises no error.
+        if os.path.isdir(path):  # noqa: PTH112
+            yield from _find(path, depth - 1)
 
 
 def _began(run: Run) -> str:

@@ -142,10 +142,13 @@ def _check_settings(runs: Sequence[Run]) -> list[str]:
     first, *others = runs
     one = dict(flat_settings(first.config))
     engine = (first.config.get("model") or {}).get("engine")
-    cls: type[Engine] | None = class_of("model.engine", engine) if engine else None
-    operational = {f"model.engine.{name}" for name in (cls.operational if cls else ())}
-    may_differ = {*SHARD_SETTINGS, *operational}
-    doubtful = {f"model.engine.{name}" for name in (cls.fixed_for_run if cls else ())}
+    operational: frozenset[str] = frozenset()
+    fixed: frozenset[str] = frozenset()
+    if engine:
+        cls: type[Engine] = class_of("model.engine", engine)
+        operational, fixed = cls.operational, cls.fixed_for_run
+    may_differ = {*SHARD_SETTINGS, *(f"model.engine.{name}" for name in operational)}
+    doubtful = {f"model.engine.{name}" for name in fixed}
     warnings = []
     for run in others:
         other = dict(flat_settings(run.config))
@@ -175,22 +178,32 @@ def _missing_shards(
     runs: Sequence[Run], rows: Collection[str], whole: Collection[str] | None, reason: str
 ) -> list[str]:
     """Which of the n shards no run brought; ``whole`` are the ids of the whole plan, if they are known."""
+    brought = _shards_brought(runs)
+    found = []
+    for count, shards in sorted(brought.items()):
+        expected = set(range(1, count + 1))
+        if whole is not None:
+            # A short plan may have nothing for some of the shards.
+            expected = _shards_of(whole, count)
+        missing = sorted(expected - shards - _shards_of(rows, count))
+        if missing:
+            names = ", ".join(f"shard={shard}/{count}" for shard in missing)
+            found.append(f"missing: {names}; merge into the same target when there")
+    # Runs that are all shards have every episode among them; others may lack some.
+    may_lack_episodes = bool(found) or not brought
+    if reason and may_lack_episodes:
+        found.append(f"episodes that no run planned are not counted: {reason}")
+    return found
+
+
+def _shards_brought(runs: Sequence[Run]) -> dict[int, set[int]]:
+    """The numbers of the runs' shards, by how many shards the plan was divided into."""
     brought: defaultdict[int, set[int]] = defaultdict(set)
     for run in runs:
         if run.config.get("shard") is not None:
             shard, count = read_shard(run.config["shard"])
             brought[count].add(shard)
-    found = []
-    for count, shards in sorted(brought.items()):
-        # A short plan may have nothing for some of the shards.
-        expected = set(range(1, count + 1)) if whole is None else _shards_of(whole, count)
-        missing = sorted(expected - shards - _shards_of(rows, count))
-        if missing:
-            names = ", ".join(f"shard={shard}/{count}" for shard in missing)
-            found.append(f"missing: {names}; merge into the same target when there")
-    if reason and (found or not brought):
-        found.append(f"episodes that no run planned are not counted: {reason}")
-    return found
+    return brought
 
 
 def _shards_of(ids: Collection[str], count: int) -> set[int]:
@@ -204,11 +217,14 @@ def _check_conflicts(runs: Sequence[Run]) -> dict[Attempt, Run]:
     """Which run's row counts for each attempt at an episode: the first one's."""
     owners: dict[Attempt, Run] = {}
     for run in runs:
-        keys = [key for batch in run.ledger.batches(KEY, every_attempt=True) for key in _keys(batch)]
-        twice: dict[Run, set[Attempt]] = {}
+        keys: list[Attempt] = []
+        for batch in run.ledger.batches(KEY, every_attempt=True):
+            keys.extend(_keys(batch))
+        # What an earlier run has too must be the same in both.
+        twice: defaultdict[Run, set[Attempt]] = defaultdict(set)
         for key in keys:
             if key in owners:
-                twice.setdefault(owners[key], set()).add(key)
+                twice[owners[key]].add(key)
         for owner, shared in twice.items():
             _compare(owner, run, shared)
         for key in keys:

@@ -76,6 +76,23 @@ class Files:
     """Whether dots on one scale are drawn as radars."""
 
 
+def _check_asked(run_dirs: Sequence[Path], files: Files, names: Sequence[str]) -> None:
+    """See that a report of these runs can be made.
+
+    Raises:
+        UserError: the page would replace a file of another kind, names are missing or equal, or a run is named twice.
+    """
+    if files.html and not files.html.is_dir() and files.html.suffix not in (".html", ".htm"):
+        raise UserError(f"--html {files.html}: is replaced if it exists, so its name must end with .html")
+    if names and (len(names) != len(run_dirs) or len(set(names)) < len(names)):
+        raise UserError(f"--names: {len(run_dirs)} runs need as many different names, separated by commas")
+    # Two paths of one run would count its games twice.
+    resolved = [real_path(path) for path in run_dirs]
+    for path, place in zip(run_dirs, resolved, strict=True):
+        if resolved.count(place) > 1:
+            raise UserError(f"{path}: is named twice")
+
+
 def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = None, names: Sequence[str] = ()) -> None:
     """Score runs, show their tables, then write them where that is possible and overwrites nothing newer.
 
@@ -87,15 +104,7 @@ def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = No
             there are more or fewer names than runs, or equal ones.
     """
     files = files or Files()
-    if files.html and not files.html.is_dir() and files.html.suffix not in (".html", ".htm"):
-        raise UserError(f"--html {files.html}: is replaced if it exists, so its name must end with .html")
-    if names and (len(names) != len(run_dirs) or len(set(names)) < len(names)):
-        raise UserError(f"--names: {len(run_dirs)} runs need as many different names, separated by commas")
-    # Two paths of one run would count its games twice.
-    resolved = [real_path(path) for path in run_dirs]
-    for path, place in zip(run_dirs, resolved, strict=True):
-        if resolved.count(place) > 1:
-            raise UserError(f"{path}: is named twice")
+    _check_asked(run_dirs, files, names)
     runs = [Run(path) for path in run_dirs]
 
     def read() -> tuple[list[Results], Report, dict[Path, bytes]]:
@@ -108,8 +117,14 @@ def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = No
     results, joint, contents = read_runs(runs, read)
     several = len(results) > 1
     for one, each in zip(joint.runs, results, strict=True):
-        say_status([f"{one.name}: {line}" if several else line for line in each.status])
-    (show if full else show_summary)(joint.tables())
+        lines = each.status
+        if several:
+            lines = [f"{one.name}: {line}" for line in lines]
+        say_status(lines)
+    if full:
+        show(joint.tables())
+    else:
+        show_summary(joint.tables())
     for run, each in zip(runs, results, strict=True):
         each.warn()
         obstacle = _write_if_current(run, each)
@@ -125,14 +140,19 @@ def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = No
 def _joint(runs: Sequence[Run], suites: Sequence[Suite], results: Sequence[Results], labels: Sequence[str]) -> Report:
     """The runs under names of their own, players too; runs whose players got other names are scored again."""
     names = _folder_names(runs)
-    built_in = {name for suite in suites for name in built_in_names(suite)}
+    built_in: set[str] = set()
+    for suite in suites:
+        built_in.update(built_in_names(suite))
     own_labels = dict(zip(names, labels, strict=True)) if labels else None
-    relabeled_data = relabeled(dict(zip(names, (run.data for run in runs), strict=True)), built_in, own_labels)
+    stored = {name: run.data for name, run in zip(names, runs, strict=True)}
+    relabeled_data = relabeled(stored, built_in, own_labels)
     shown = own_labels or _shown_names(dict(zip(names, runs, strict=True)))
     reports = []
     for name, run, suite, scored in zip(names, runs, suites, results, strict=True):
         data = relabeled_data[name]
-        tables = scored.tables if data is run.data else _score(run, data, suite).tables
+        tables = scored.tables
+        if data is not run.data:
+            tables = _score(run, data, suite).tables
         reports.append(RunReport(shown[name], data, suite, tables, (*scored.status, *scored.warnings)))
     return Report(reports)
 
@@ -163,10 +183,12 @@ def _contents(joint: Report, files: Files) -> dict[Path, bytes]:
     if files.html:
         found[files.html] = one_file(page_of(joint)).encode()
     if files.latex:
-        found |= {files.latex / name: text.encode() for name, text in latex_files(joint).items()}
+        for name, text in latex_files(joint).items():
+            found[files.latex / name] = text.encode()
     if files.figures:
-        drawn = figure_files(joint.figures(), Look(files.width, files.radar))
-        found |= {files.figures / name: content for name, content in drawn.items()}
+        look = Look(files.width, files.radar)
+        for name, content in figure_files(joint.figures(), look).items():
+            found[files.figures / name] = content
     return found
 
 

@@ -188,7 +188,8 @@ def _not_answering(failed: Sequence[tuple[str, str]], places: Sequence[str], on_
     where = f"GPU {names}" if on_gpu else names
     mend = "the text above names the cause; the checks of driver, memory, /dev/shm and packages may say more"
     # Where other GPUs have answered, these can be left out.
-    if on_gpu and len(failed) < len(places):
+    some_answered = len(failed) < len(places)
+    if on_gpu and some_answered:
         others = set(places) - {place for place, _ in failed}
         mend = (
             f"leave it out: export CUDA_VISIBLE_DEVICES={','.join(others)}; on Slurm "

@@ -71,15 +71,20 @@ def shared_memory(need: Need) -> Outcome:
 def _leftovers() -> Iterator[Path]:
     """Files of this user in /dev/shm that are old and that no process of the user has mapped."""
     old = [path for path in SHM.iterdir() if _is_old_leftover(path)]
-    if not old:
-        return
-    mapped = set()
+    if old:
+        mapped = _mapped()
+        yield from (path for path in old if str(path) not in mapped)
+
+
+def _mapped() -> set[str]:
+    """Files in /dev/shm that processes have mapped, of those that may be looked into."""
+    found = set()
     for process in psutil.process_iter():
         try:
-            mapped |= {each.path for each in process.memory_maps() if each.path.startswith(str(SHM))}
+            found |= {each.path for each in process.memory_maps() if each.path.startswith(str(SHM))}
         except (psutil.Error, OSError):
             continue
-    yield from (path for path in old if str(path) not in mapped)
+    return found
 
 
 def _is_old_leftover(path: Path) -> bool:
@@ -309,14 +314,18 @@ def keys(need: Need) -> Outcome:
         return refusal
     tracker = need.tracker or {}
     online = (tracker.get("type"), tracker.get("mode")) == ("wandb", "online")
-    # W&B reads its key from the environment or from .netrc, where `wandb login` puts it.
-    has_key = bool(os.environ.get("WANDB_API_KEY")) or (Path.home() / ".netrc").is_file()
+    has_key = _has_wandb_key()
     if online and not has_key:
         mend = "export WANDB_API_KEY=..., or tracker.mode=offline and `raycade upload` later"
         return Outcome("fail", "WANDB_API_KEY is not set", "the tracker; the run itself would play on", mend)
     if need.model.metered or online:
         return ok("set (not shown, not tried)")
     return skipped("the settings need none")
+
+
+def _has_wandb_key() -> bool:
+    """Whether W&B finds its key: in the environment, or in .netrc, where `wandb login` puts it."""
+    return bool(os.environ.get("WANDB_API_KEY")) or (Path.home() / ".netrc").is_file()
 
 
 def _refusal_of_engine(need: Need) -> Outcome | None:

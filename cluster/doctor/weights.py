@@ -28,6 +28,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 from huggingface_hub.file_download import http_get, repo_folder_name
+from huggingface_hub.hf_api import RepoSibling
 from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
 from cluster.doctor.check import first_words, gib
@@ -143,28 +144,32 @@ def listed(id: str, revision: str) -> Listing:
     except Exception as error:
         found, mend = explained(error, id)
         raise UserError(f"{found}. {mend[:1].upper()}{mend[1:]}") from error
-    siblings = info.siblings or []
-    wanted = set(_wanted([each.rfilename for each in siblings]))
-    files = []
-    for each in siblings:
-        if each.rfilename in wanted:
-            sha256 = each.lfs.sha256 if each.lfs else ""
-            files.append(HubFile(each.rfilename, each.size or 0, sha256, each.blob_id or ""))
+    offered = [_file_of(each) for each in info.siblings or []]
+    wanted = set(_wanted([file.name for file in offered]))
+    files = tuple(file for file in offered if file.name in wanted)
     commit = info.sha or ""
-    # The names and hashes become paths of this machine: none of them may lead out of the cache.
-    safe = not any(_leads_out(file.name) for file in files)
-    hashed = all(HASH.fullmatch(each) for each in (commit, *(file.blob for file in files)))
-    if not (safe and hashed):
+    if not _verifiable(commit, files):
         raise UserError(
             f"{id}: {endpoint()} gave no commit, no hashes of its files, or invalid file names, "
             "so the download cannot be verified"
         )
-    return Listing(id, commit, tuple(files))
+    return Listing(id, commit, files)
 
 
-def _leads_out(name: str) -> bool:
-    """Whether a file's name leads out of the folder that it is in."""
-    return name.startswith("/") or ".." in PurePosixPath(name).parts
+def _file_of(sibling: RepoSibling) -> HubFile:
+    sha256 = sibling.lfs.sha256 if sibling.lfs else ""
+    return HubFile(sibling.rfilename, sibling.size or 0, sha256, sibling.blob_id or "")
+
+
+def _verifiable(commit: str, files: Sequence[HubFile]) -> bool:
+    """Whether commit and files have hashes, and no name of a file leads out of its folder."""
+    if not HASH.fullmatch(commit):
+        return False
+    for file in files:
+        leads_out = ".." in PurePosixPath(file.name).parts or file.name.startswith("/")
+        if leads_out or not HASH.fullmatch(file.blob):
+            return False
+    return True
 
 
 def _wanted(names: Sequence[str]) -> Iterator[str]:

@@ -74,16 +74,21 @@ class StartFailures:
             place: Where; None if that is not known, as the process died at once.
             reason: The engine's error.
         """
-        cause, of_settings = str(reason), isinstance(reason, EngineSettingsError)
+        cause = str(reason)
+        of_settings = isinstance(reason, EngineSettingsError)
+        passing = not of_settings and PASSING.search(cause) is not None
         self._tries[slot] += 1
-        self._asked[slot] = reason.retry_after if isinstance(reason, HubBusyError) else 0.0
+        self._asked[slot] = 0.0
+        if isinstance(reason, HubBusyError):
+            passing = True
+            self._asked[slot] = reason.retry_after
         # What passes by itself, such as a busy hub or a port that is taken, counts only once it has lasted.
-        passing = isinstance(reason, HubBusyError) or (not of_settings and PASSING.search(cause) is not None)
         if passing and self._seconds_since_first(slot) < PASSING_SECONDS:
             return "retry"
         self.counted[slot] = self.counted.get(slot, 0) + 1
-        on_gpu = place is not None and bool(place.gpus)
-        where = place.device if place is not None and place.gpus else slot
+        where, on_gpu = slot, False
+        if place is not None and place.gpus:
+            where, on_gpu = place.device, True
         alike = re.sub(r"\d+", "0", cause)  # ports, sizes and process numbers differ from try to try
         self._places[alike].add(where)
         # Nothing has started yet: the model or its settings may be at fault, and then no further try helps.
@@ -96,9 +101,11 @@ class StartFailures:
                 return "fatal"
         # Else the place is at fault, and is given up after some failures in a row.
         self._on_gpu[where] += 1
-        worn_out = self._on_gpu[where] >= START_FAILURES
         # As long as nothing has started anywhere, the model may be at fault, and not the GPU.
-        if on_gpu and worn_out and self._any_started:
+        if not self._any_started:
+            return "retry"
+        worn_out = self._on_gpu[where] >= START_FAILURES
+        if on_gpu and worn_out:
             return "give up the GPU"
         return "retry"
 

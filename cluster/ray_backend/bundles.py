@@ -49,17 +49,25 @@ def strategy_of(needs: ReplicaNeeds, ours: Collection[PlacementGroup]) -> Strate
         return "STRICT_SPREAD"
     tables = [placement_group_table(group) for group in ours]
     pending = sum(table["state"] == "PENDING" for table in tables)
+    used = _used_on_nodes(tables)
+    free_now = available_resources_per_node()
+    room = 0
+    for node in living_nodes():
+        labels = node.get("Labels") or {}
+        if has_labels(labels, needs.labels):
+            id = node["NodeID"]
+            room += _groups_within(node["Resources"], used.get(id, Counter()), free_now.get(id, {}), needs)
+    # Our groups that wait for a node take their room first.
+    return "STRICT_PACK" if room > pending else "PACK"
+
+
+def _used_on_nodes(tables: Collection[Mapping[str, Any]]) -> dict[str, Counter[str]]:
+    """What the bundles of placement groups, as Ray describes them, hold of each node."""
     used: dict[str, Counter[str]] = {}
     for table in tables:
         for number, node in table["bundles_to_node_id"].items():
             used.setdefault(node, Counter()).update(table["bundles"][number])
-    free_now = available_resources_per_node()
-    room = 0
-    for node in living_nodes():
-        if has_labels(node.get("Labels") or {}, needs.labels):
-            id = node["NodeID"]
-            room += _groups_within(node["Resources"], used.get(id, Counter()), free_now.get(id, {}), needs)
-    return "STRICT_PACK" if room > pending else "PACK"
+    return used
 
 
 def _groups_within(

@@ -60,15 +60,20 @@ def check_fit(cluster: ClusterSettings, model: ModelSettings) -> None:
     needs = model.replica
     fit = replicas_that_fit(model)
     wanted = 1 if cluster.replicas == "fit" else cluster.replicas
-    free = not needs.gpus and not needs.cpus
-    if not living_nodes() or (fit < wanted and not free):
-        nodes = "\n".join(f"  {_describe(node)} (room for {_fits(node, needs)})" for node in living_nodes())
-        over = f" on each of {needs.nodes} nodes" if needs.nodes > 1 else ""
-        over += f" with the labels {dict(needs.labels)}" if needs.labels else ""
-        raise UserError(
-            f"model={model.name} cluster.replicas={cluster.replicas}: each replica asks for {needs.gpus:g} GPU and "
-            f"{needs.cpus:g} CPU{over}; {fit} of {wanted} fit this cluster:\n{nodes}"
-        )
+    asks_nothing = not needs.gpus and not needs.cpus
+    enough = fit >= wanted or asks_nothing
+    if living_nodes() and enough:
+        return
+    nodes = "\n".join(f"  {_describe(node)} (room for {_fits(node, needs)})" for node in living_nodes())
+    over = ""
+    if needs.nodes > 1:
+        over += f" on each of {needs.nodes} nodes"
+    if needs.labels:
+        over += f" with the labels {dict(needs.labels)}"
+    raise UserError(
+        f"model={model.name} cluster.replicas={cluster.replicas}: each replica asks for {needs.gpus:g} GPU and "
+        f"{needs.cpus:g} CPU{over}; {fit} of {wanted} fit this cluster:\n{nodes}"
+    )
 
 
 def _describe(node: dict[str, Any]) -> str:

@@ -30,7 +30,9 @@ def passed_on(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]
         imports = name in (plugins.VARIABLE, "PYTHONPATH")
         if not imports and not PASSED.fullmatch(name):
             continue
-        if not value or OWN_OF_NODES.fullmatch(name):
+        if OWN_OF_NODES.fullmatch(name):
+            continue
+        if not value:
             continue
         # A proxy's address may begin with a user's name and password.
         has_password = "@" in value and not imports

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from cluster.errors import UserError
@@ -32,8 +33,7 @@ def begin_rule(run: Run, rule: StopRule | None, player: str) -> None:
     before = run.rule
     other = None
     if rule.kind == "decided" and rule.against not in run.planned["player"].to_pylist():
-        same = before is not None and (before.rule.against, before.rule.measure) == (rule.against, rule.measure)
-        other = before.other if before is not None and same else _reached(Path(rule.against), rule, run)
+        other = _compared_with(run, rule, before)
     if rule.against == player:
         raise UserError(f"against={player}: is the model itself; name another player of this run, or another run")
     stored = StoredRule(rule, player, other)
@@ -42,6 +42,15 @@ def begin_rule(run: Run, rule: StopRule | None, player: str) -> None:
             f"against={rule.against}: has no game in common with this run (suite, task, level, mode and seed)"
         )
     write_rule(run.path, stored)
+
+
+def _compared_with(run: Run, rule: StopRule, before: StoredRule | None) -> Mapping[Pair, float] | None:
+    """What the other run reached: as an earlier session of this run has noted it, else as it is now."""
+    if before is not None:
+        names_the_same = (before.rule.against, before.rule.measure) == (rule.against, rule.measure)
+        if names_the_same:
+            return before.other
+    return _reached(Path(rule.against), rule, run)
 
 
 def _reached(path: Path, rule: StopRule, run: Run) -> dict[Pair, float]:
@@ -53,15 +62,18 @@ def _reached(path: Path, rule: StopRule, run: Run) -> dict[Pair, float]:
         raise UserError(f"against={rule.against}: is no run, and no player of this one ({', '.join(players)}){near}")
     player = other.planned["player"][0].as_py()  # the model is planned first
     names = [*PAIR_COLUMNS, "player", "status", rule.measure]
+    lost_if_failed = rule.measure in COUNTED_AS_LOST
     try:
         rows = other.episodes(list(dict.fromkeys(names))).to_pylist()
         reached = {}
         for row in rows:
             value = row[rule.measure]
-            if value is None and row["status"] == "failed" and rule.measure in COUNTED_AS_LOST:
+            failed = row["status"] == "failed"
+            if value is None and failed and lost_if_failed:
                 value = 0.0
             if row["player"] == player and value is not None:
-                reached[tuple(row[name] for name in PAIR_COLUMNS)] = float(value)
+                pair = tuple(row[name] for name in PAIR_COLUMNS)
+                reached[pair] = float(value)
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"stop.measure={rule.measure}: is no numeric column of {path}: {error}") from error
     return reached  # type: ignore[return-value]

@@ -45,20 +45,20 @@ def precision_table(
     for episode in settings.plan:
         if episode.player == settings.model.name:
             suites[episode.suite].append(episode)
-    columns = ["suite", "games", "episodes a game", "success", "ICC", "standard error", "games once", "episodes saved"]
-    columns += [f"games for ±{precision:g}", f"per cell for ±{precision:g}"] if precision is not None else []
-    columns += [f"games to find {detect:g}", f"per cell to find {detect:g}"] if detect is not None else []
     rows = tuple(_row(name, episodes, like, precision, detect) for name, episodes in suites.items())
-    source = (
-        f"from {like}" if like is not None else f"assumed (success .5, ICC {CORRELATION:g}); --like RUN measures them"
-    )
+    columns = ["suite", "games", "episodes a game", "success", "ICC", "standard error", "games once", "episodes saved"]
+    source = f"assumed (success .5, ICC {CORRELATION:g}); --like RUN measures them"
+    if like is not None:
+        source = f"from {like}"
     notes = [
         f"success, ICC (how alike the episodes of a game, its repeats and modes, are): {source}. games once: as many different "
         "games, played once each, give the same standard error; games before repeats, unless pass^k is wanted.",
     ]
     if precision is not None:
+        columns += [f"games for ±{precision:g}", f"per cell for ±{precision:g}"]
         notes.append("games for ±: with an anytime-valid interval, as stop=precise needs; played once each.")
     if detect is not None:
+        columns += [f"games to find {detect:g}", f"per cell to find {detect:g}"]
         notes.append(
             f"games to find: a paired difference, in 80 % of all cases by a fixed plan, if one side alone wins {DISCORDANT:g} "
             "of the games; stop=decided needs fewer where the difference is larger."
@@ -86,8 +86,9 @@ def _row(
 
 def _measured(like: Path | None, suite: str) -> tuple[float, float]:
     """Success and intraclass correlation of the model of a past run, where it has played the suite."""
+    success, correlation = 0.5, CORRELATION
     if like is None:
-        return 0.5, CORRELATION
+        return success, correlation
     run = Run(like)
     model = run.planned["player"][0].as_py()
     values, games = [], []
@@ -95,8 +96,12 @@ def _measured(like: Path | None, suite: str) -> tuple[float, float]:
         if row["suite"] == suite and row["player"] == model:
             values.append(float(bool(row["success"])))
             games.append((row["task"], row["level"], row["seed"]))
-    correlation = intraclass_correlation(values, games) if values else None
-    success = sum(values) / len(values) if values else 0.5
+    if values:
+        success = sum(values) / len(values)
+        measured = intraclass_correlation(values, games)
+        # None where no game was played twice, or all ended alike.
+        if measured is not None:
+            correlation = measured
     # A share of 0 or 1 would promise precision without a game.
     bounded = min(max(success, 0.02), 0.98)
-    return bounded, CORRELATION if correlation is None else correlation
+    return bounded, correlation

@@ -71,14 +71,20 @@ def plan_hash(ids: Sequence[str]) -> str:
 
 def register(settings: Settings, hypothesis: str, measure: str, alpha: float) -> Registration:
     """State what a run with these settings will be."""
+    stop = settings.stop
+    # A stopping rule has a measure and an error level of its own.
+    if stop is not None:
+        measure, alpha = stop.measure, stop.alpha
+    players = dict.fromkeys(episode.player for episode in settings.plan)
+    used = {name: version or "unknown" for name, version in versions().items()}
     return Registration(
         hypothesis=hypothesis,
-        measure=settings.stop.measure if settings.stop is not None else measure,
-        players=tuple(dict.fromkeys(episode.player for episode in settings.plan)),
-        alpha=settings.stop.alpha if settings.stop is not None else alpha,
-        rule=settings.stop,
+        measure=measure,
+        players=tuple(players),
+        alpha=alpha,
+        rule=stop,
         plan=plan_hash([episode.id for episode in settings.plan]),
-        versions={name: version or "unknown" for name, version in versions().items()},
+        versions=used,
         registered=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )
 
@@ -130,26 +136,31 @@ def registration_table(run: Run, label: str, measure: str | None = None) -> Tabl
 
 def _checks(registered: Registration, run: Run, measure: str | None) -> Iterator[tuple[Cell, ...]]:
     stored = run.rule
+    rule = stored.rule if stored is not None else None
+    players = list(dict.fromkeys(run.planned["player"].to_pylist()))
     found: dict[str, tuple[Any, Any]] = {
         "plan": (registered.plan, plan_hash(run.planned["episode_id"].to_pylist())),
-        "players": (list(registered.players), list(dict.fromkeys(run.planned["player"].to_pylist()))),
-        "stopping rule": (_rule(registered.rule), _rule(stored.rule if stored is not None else None)),
+        "players": (list(registered.players), players),
+        "stopping rule": (_rule(registered.rule), _rule(rule)),
         "measure": (registered.measure, measure or registered.measure),
     }
     for name, (stated, done) in found.items():
-        yield name, _shown(stated), _shown(done), "yes" if stated == done else "NO"
+        yield name, _shown(stated), _shown(done), _yes_or_no(stated == done)
     began = min((str(session.get("began", "")) for session in run.sessions), default="")
     if began:
-        yield "registered first", registered.registered, began, "yes" if registered.registered <= began else "NO"
+        yield "registered first", registered.registered, began, _yes_or_no(registered.registered <= began)
     for name in ("git_commit", "vllm"):
         used = sorted({str(session[name]) for session in run.sessions if session.get(name)})
-        if used and name in registered.versions:
-            yield (
-                name,
-                registered.versions[name][:12],
-                ", ".join(each[:12] for each in used),
-                ("yes" if used == [registered.versions[name]] else "NO"),
-            )
+        # What one of the two has not noted cannot be compared.
+        if not used or name not in registered.versions:
+            continue
+        version = registered.versions[name]
+        shown = ", ".join(each[:12] for each in used)
+        yield name, version[:12], shown, _yes_or_no(used == [version])
+
+
+def _yes_or_no(kept: bool) -> str:
+    return "yes" if kept else "NO"
 
 
 def _rule(rule: StopRule | None) -> str:

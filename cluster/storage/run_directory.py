@@ -92,7 +92,8 @@ class RunDirectory(Run):
         """
         check_links(self.path)
         try:
-            started_before = (self.path / LOGS).is_dir() and _holds_logs_only(self.path)
+            has_logs = (self.path / LOGS).is_dir()
+            started_before = has_logs and _holds_logs_only(self.path)
             created = _create(self.path)
             self._lock.acquire(created)
             self.parts.mkdir(exist_ok=True)
@@ -100,9 +101,12 @@ class RunDirectory(Run):
             self._lock.release()
             raise UserError(f"run_dir={self.path}: cannot be written: {error}") from error
         # Whoever created it need not be the first to lock it.
-        self._created = (created or started_before) and not self.begun and not any(self.parts.iterdir())
+        is_new = created or started_before
+        self._created = is_new and not self.begun and not any(self.parts.iterdir())
         for leftover in self.path.rglob(".*.tmp"):
-            if leftover.is_symlink() or not leftover.is_dir():
+            # A link to a folder is no folder.
+            is_folder = not leftover.is_symlink() and leftover.is_dir()
+            if not is_folder:
                 leftover.unlink(missing_ok=True)
         self._numbers = itertools.count(self._last_number() + 1)
 

@@ -92,7 +92,7 @@ def differences(sessions: Sequence[Mapping[str, Any]], now: Mapping[str, Any]) -
         old = before.get(name)
         new = now.get(name)
         if name in OF_SEVERAL:
-            found += [f"{words} {text}" for text in _changed(old, new or {})]
+            found += [f"{words} {text}" for text in _changed(old, new)]
         elif old != new:
             found.append(f"{words}: {_text(new)} (earlier {_text(old)})")
     return found
@@ -125,10 +125,11 @@ def _packages() -> dict[str, str]:
     return found
 
 
-def _changed(stored: Any, new: Mapping[str, Any]) -> Iterator[str]:
+def _changed(stored: Any, now: Mapping[str, Any] | None) -> Iterator[str]:
     """What is different now of several things by name, one text for each."""
     # A stored file may hold anything.
     old = stored if isinstance(stored, Mapping) else {}
+    new = now or {}
     for key in sorted(old.keys() | new.keys()):
         if old.get(key) != new.get(key):
             yield f"{key} {_text(new.get(key))} (earlier {_text(old.get(key))})"
