@@ -105,8 +105,11 @@ def commit_of(model: str, revision: str, patience: float = 0.0) -> str:
             return found if COMMIT.fullmatch(found) else ""
         except Exception as error:  # the hub is busy, unknown, or not to be asked: errors of several libraries
             answer, cached = hub_answer(error), _cached_commit(model, revision)
-        if cached or answer is None or not answer.busy:
-            return cached  # what else is wrong, a replica's own error says
+        if cached:
+            return cached
+        # What is wrong besides a busy hub, a replica's own error says.
+        if answer is None or not answer.busy:
+            return ""
         pause = max(pause, answer.retry_after)
         if time.monotonic() + pause > end:
             return ""

@@ -56,9 +56,12 @@ def main(options: argparse.Namespace) -> None:
         say(f"{folder / path}  {(folder / path).stat().st_size:,} bytes")
     for text in FORMATS[options.to].loss:
         say(f"left out: {text}")
-    withheld = sorted({name for source in sources_of(run.data, suite) for name in source.withheld})
+    withheld: set[str] = set()
+    for source in sources_of(run.data, suite):
+        withheld.update(source.withheld)
     if withheld:
-        warn(f"settings that did not leave, since they name a place or a program: {printable(', '.join(withheld))}")
+        names = printable(", ".join(sorted(withheld)))
+        warn(f"settings that did not leave, since they name a place or a program: {names}")
     if options.to == "huggingface":
         _print_uploads(folder, options.repo)
 
@@ -83,14 +86,19 @@ def whole_or_nothing(folder: Path) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        for each in list(folder.iterdir()) if folder.is_dir() else ():
-            if each.is_dir():
-                shutil.rmtree(each, ignore_errors=True)
-            else:
-                each.unlink(missing_ok=True)
+        if folder.is_dir():
+            _empty(folder)
         if isinstance(error, OSError) and error.errno in _DISK:
             raise UserError(f"{folder}: cannot be written: {error}") from error
         raise
+
+
+def _empty(folder: Path) -> None:
+    for each in list(folder.iterdir()):
+        if each.is_dir():
+            shutil.rmtree(each, ignore_errors=True)
+        else:
+            each.unlink(missing_ok=True)
 
 
 def _write(sources: Sequence[Source], name: str, folder: Path, repository: str) -> list[Path]:

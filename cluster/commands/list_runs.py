@@ -16,7 +16,7 @@ from cluster.storage.stored_run import Run, read_runs
 from evals.printable import printable
 from evals.report.terminal import Output
 from evals.summary.cost import money_digits
-from evals.summary.overview import overview
+from evals.summary.overview import Line, overview
 from evals.tables import Cell, Table, format_cell, rounded
 
 DEPTH = 3
@@ -71,12 +71,7 @@ def list_runs(folder: Path) -> Table:
             continue
         damage += [f"{name}: {line}" for line in run.data.stopping]
         costs = costs or bool(spent) or any(line.cost for line in lines)
-        for place, line in enumerate(lines):
-            first = place == 0
-            about = (name, began) if first else ("", "")
-            done = f"{line.done}/{line.planned}"
-            money = (line.cost or None, spent if first else None)
-            rows.append((*about, line.suite, line.player, done, line.failed, line.success, *money))
+        rows += _rows_of(name, began, lines, spent)
     columns: tuple[str, ...] = ("run", "began", "suite", "model", "done", "failed", "success", "scored cost", "spent")
     notes = ["done: of the model's planned episodes. success: of the finished ones, failed ones counting as lost."]
     if costs:
@@ -85,6 +80,16 @@ def list_runs(folder: Path) -> Table:
     else:
         columns, rows = columns[:-2], [row[:-2] for row in rows]
     return Table("runs", f"Runs in {folder}", columns, tuple(rows), (*notes, *damage))
+
+
+def _rows_of(name: str, began: str, lines: Sequence[Line], spent: float | None) -> Iterator[tuple[Cell, ...]]:
+    """A run's rows, one for each suite; what is told of the whole run stands in the first."""
+    about: tuple[Cell, ...] = (name, began)
+    of_run: Cell = spent
+    for line in lines:
+        done = f"{line.done}/{line.planned}"
+        yield (*about, line.suite, line.player, done, line.failed, line.success, line.cost or None, of_run)
+        about, of_run = ("", ""), None
 
 
 def find_runs(folder: Path) -> list[Run]:

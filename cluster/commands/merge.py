@@ -88,19 +88,14 @@ def _merge(target: Path, sources: Sequence[Path]) -> Joined:
     if begun and directory.config.get("shard") is not None:
         raise UserError(f"{target} is itself a part (shard={directory.config['shard']}); name another target")
     warnings = _check_settings(runs)
-    theirs = {episode.id: episode for run in runs for episode in run.plan}
+    theirs: dict[str, Episode] = {}
+    for run in runs:
+        theirs |= {episode.id: episode for episode in run.plan}
     plan, reason = _whole_plan(runs[0].config, theirs)
     owners = _check_conflicts(runs)
     warnings += _check_versions(runs)
     config = {**runs[0].config, "shard": None, "run_dir": str(directory.path)}
-    for run in runs:
-        if run.stopping is not None:
-            raise UserError(
-                f"{run.path}: was played with a stopping rule, which chose its games by looking at their outcomes; parts "
-                "that are chosen so cannot be merged. Play it to the end first: the same command with stop=none"
-            )
-    for run in runs:  # a source that forgot what it spent would make the merged run's spend cap start too low
-        check_journal(run.path, run.ledger_cost, capped=True)
+    _check_endings(runs)
     directory.claim()
     try:
         there = {part.name for part in directory.parts.glob("*.parquet")}
@@ -131,6 +126,18 @@ def _merge(target: Path, sources: Sequence[Path]) -> Joined:
 
 
 # --- what belongs together ---
+
+
+def _check_endings(runs: Sequence[Run]) -> None:
+    """See that no run was ended by a stopping rule, and that all know what they have spent."""
+    for run in runs:
+        if run.stopping is not None:
+            raise UserError(
+                f"{run.path}: was played with a stopping rule, which chose its games by looking at their outcomes; parts "
+                "that are chosen so cannot be merged. Play it to the end first: the same command with stop=none"
+            )
+    for run in runs:  # a source that forgot what it spent would make the merged run's spend cap start too low
+        check_journal(run.path, run.ledger_cost, capped=True)
 
 
 def _check_settings(runs: Sequence[Run]) -> list[str]:

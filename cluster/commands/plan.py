@@ -88,14 +88,15 @@ def _prices(settings: Settings, calls: int, prompt_tokens: int, like: Path | Non
     prompts = prompt_tokens * prompt_price / 1e6
     longest = calls * settings.model.sampling.max_tokens * completion_price / 1e6
     found = [("cost of the prompts", f"{prompts:.2f}"), ("cost (upper bound)", f"{prompts + longest:.2f}")]
-    if like is not None:
-        sessions = Run(like).timings
-        turns = _total(sessions, "turns")
-        if not turns:
-            raise _nothing_played(like)
-        length = _total(sessions, "completion_tokens") / turns
-        expected = prompts + calls * length * completion_price / 1e6
-        found.append((f"cost at the {length:.0f} tokens a reply of {like}", f"{expected:.2f}"))
+    if like is None:
+        return found
+    sessions = Run(like).timings
+    turns = _total(sessions, "turns")
+    if not turns:
+        raise _nothing_played(like)
+    length = _total(sessions, "completion_tokens") / turns
+    expected = prompts + calls * length * completion_price / 1e6
+    found.append((f"cost at the {length:.0f} tokens a reply of {like}", f"{expected:.2f}"))
     return found
 
 

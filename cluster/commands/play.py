@@ -85,9 +85,10 @@ def _play(
         commit = functools.partial(_commit, settings, directory, stats, watcher)
         with stop_signals.raised():
             left = asyncio.run(_ask(options, settings, games, commit))
-    if others:
-        return play_on_cluster(settings, others, directory, stats, progress, watcher) or left
-    return left
+    if not others:
+        return left
+    others_left = play_on_cluster(settings, others, directory, stats, progress, watcher)
+    return others_left or left
 
 
 Commit = Callable[[Record], None]

@@ -79,4 +79,6 @@ def what_differs(source: Run, settings: Settings) -> list[str]:
         )
     ids: list[Any] = [session["id"] for session in source.sessions]
     found += changes(source.sessions, ids, parse_yaml(settings.config, "config"))
-    return [f"differs from {source.path}: {each}" for each in found] or [f"repeats {source.path}; nothing differs"]
+    if not found:
+        return [f"repeats {source.path}; nothing differs"]
+    return [f"differs from {source.path}: {each}" for each in found]

@@ -187,11 +187,15 @@ def _player(settings: Settings) -> Play:
 
 def _check_answering(model: ModelSettings, run: Run, config: Mapping[str, Any]) -> None:
     """Refuse to resume with settings that may change the answers but are not part of the ids."""
-    if not run.begun or model.engine is None:
+    if not run.begun:
         return
-    began = (run.config.get("model") or {}).get("engine") or {}
+    if model.engine is None:
+        return
+    stored = run.config.get("model") or {}
+    began = stored.get("engine") or {}
     for name in model.engine_class.fixed_for_run:
-        there, asked = began.get(name), config["model"]["engine"].get(name)
+        there = began.get(name)
+        asked = config["model"]["engine"].get(name)
         if there != asked:
             raise UserError(
                 f"model.engine.{name}={asked}: this run started with {there}, and another endpoint may serve another "
@@ -205,15 +209,20 @@ def _print_resume_status(run: Run, resume: Resume, progress: Progress, *, tracke
     if left == planned:
         return
     if left:
-        again = f", retrying {len(resume.attempts)} failed ones" if resume.attempts else ""
-        progress.say(f"{run.path}: {planned - left} of {planned} episodes done{again}; resuming")
-    elif run.stopping is not None and run.stopping.stopped:
-        for line in run.stopping.lines():
+        done = f"{planned - left} of {planned} episodes done"
+        if resume.attempts:
+            done += f", retrying {len(resume.attempts)} failed ones"
+        progress.say(f"{run.path}: {done}; resuming")
+        return
+    # Nothing is left to play: because a stopping rule has decided, or because all is in the ledger.
+    stopping = run.stopping
+    if stopping is not None and stopping.stopped:
+        for line in stopping.lines():
             progress.say(f"{run.path}: {line}")
-    else:
-        progress.say(f"{run.path}: complete, all {planned} episodes are in the ledger; nothing to play")
-        if tracked:
-            progress.say(f"nothing was sent to the tracker; `raycade upload {run.path}` sends a complete run")
+        return
+    progress.say(f"{run.path}: complete, all {planned} episodes are in the ledger; nothing to play")
+    if tracked:
+        progress.say(f"nothing was sent to the tracker; `raycade upload {run.path}` sends a complete run")
 
 
 def _check_versions(resume: Resume, strict: bool) -> None:

@@ -39,7 +39,9 @@ def main(options: argparse.Namespace) -> None:
     run = Run(options.run_dir)
     notes = NotesFile(run.path).read()
     if options.episode is None:
-        tagged = {note.episode for note in chosen(notes.notes, options.tag)} if options.tag else None
+        tagged = None
+        if options.tag:
+            tagged = {note.episode for note in chosen(notes.notes, options.tag)}
         show([read_runs([run], lambda: list_episodes(run.data, only=tagged))])
         return
     suite, row = read_runs([run], lambda: read_episode(run, options.episode))
@@ -47,7 +49,8 @@ def main(options: argparse.Namespace) -> None:
     pictures: Pictures = options.pictures
     print_episode(console, suite, row, pictures, full=options.full)
     for note in notes.by_episode().get(row["episode_id"], ()):
-        said = " ".join(filter(None, (note.tag and f"[{note.tag}]", note.text)))
+        tag = f"[{note.tag}]" if note.tag else ""
+        said = " ".join(filter(None, (tag, note.text)))
         say(f"note {note.id} by {note.author}, {note.time}: {said}")
 
 
@@ -121,13 +124,19 @@ def whole_id(run: Run, start: str) -> str:
     if not start.isascii():
         raise UserError(f"{run.path}: no episode begins with {printable(start)}")
     ids = run.planned["episode_id"]
-    found: list[str] = ids.filter(pc.starts_with(ids, start)).to_pylist() if start else []
+    found: list[str] = []
+    if start:
+        found = ids.filter(pc.starts_with(ids, start)).to_pylist()
     if len(found) == 1:
         return found[0]
     if found:
         raise UserError(f"{run.path}: {len(found)} episodes begin with {start}: {', '.join(found[:3])} ...")
-    near = ids.filter(pc.starts_with(ids, start[:2])) if len(ids) > _SUGGESTED_FROM else ids
-    known = [name[: max(len(start), SHORT_ID)] for name in near.slice(0, _SUGGESTED_FROM).to_pylist()]
+    # Of a long plan, only ids with the same two letters in front are compared with a misspelled one.
+    near = ids
+    if len(ids) > _SUGGESTED_FROM:
+        near = ids.filter(pc.starts_with(ids, start[:2]))
+    length = max(len(start), SHORT_ID)
+    known = [name[:length] for name in near.slice(0, _SUGGESTED_FROM).to_pylist()]
     raise UserError(
         f"{run.path}: no episode begins with {start}{did_you_mean(start, known)}\n`raycade show {run.path}` lists episodes"
     )

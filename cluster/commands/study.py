@@ -111,11 +111,14 @@ def sweeps(overrides: Sequence[str], one_at_a_time: bool) -> list[list[str]]:
         return [list(overrides)]
     found = []
     for number, place in enumerate(swept):
-        # The baseline is played with the first factor; the others leave it out.
         chosen = [several[0] for several in values]
         name, _, _ = overrides[place].partition("=")
-        wanted = values[place] if number == 0 else values[place][1:]
-        chosen[place] = f"{name}={','.join(each.partition('=')[2] for each in wanted)}"
+        wanted = values[place]
+        # The baseline is played with the first factor; the others leave it out.
+        if number > 0:
+            wanted = wanted[1:]
+        texts = [each.partition("=")[2] for each in wanted]
+        chosen[place] = f"{name}={','.join(texts)}"
         found.append(chosen)
     return found
 

@@ -79,13 +79,17 @@ def _combinations(overrides: Sequence[str]) -> Iterator[list[str]]:
         raise UserError(f"{error.override.partition('=')[0]}: cannot be read as KEY=VALUE") from error
     except RecursionError as error:
         raise UserError("an override is nested too deep to be read") from error
-    several = [
-        [f"{each.get_key_element()}={value}" for value in each.sweep_string_iterator()]
-        if each.is_sweep_override()
-        else [each.input_line or ""]
-        for each in parsed
-        if not each.is_hydra_override() and not (each.key_or_group or "").startswith("hydra/")
-    ]
+    several: list[list[str]] = []
+    for each in parsed:
+        # Hydra's own say how a multirun works, and not what is played.
+        group = each.key_or_group or ""
+        if each.is_hydra_override() or group.startswith("hydra/"):
+            continue
+        if each.is_sweep_override():
+            key = each.get_key_element()
+            several.append([f"{key}={value}" for value in each.sweep_string_iterator()])
+        else:
+            several.append([each.input_line or ""])
     for combination in itertools.product(*several):
         yield list(combination)
 

@@ -41,7 +41,8 @@ def training_lines(run: Run) -> list[str]:
     try:
         found = read_json(run.path / KEPT_AS)
         trained, games, file = found["trained"], found["games"], found["file"]
-        if not (type(trained) is type(games) is int and 0 <= trained <= games <= MOST and isinstance(file, str)):
+        counted = type(trained) is type(games) is int and 0 <= trained <= games <= MOST
+        if not counted or not isinstance(file, str):
             raise ValueError("no numbers of games, or no file")
     except MissingFileError:
         return lines

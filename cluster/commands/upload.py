@@ -96,16 +96,21 @@ def tracker_section(stored: Mapping[str, Any] | None, overrides: Sequence[str]) 
     """
     named = set()
     for override in overrides:
-        section, _, name = override.lstrip("+").partition("=")[0].partition(".")
+        key, _, _ = override.lstrip("+").partition("=")
+        section, _, name = key.partition(".")
         if section != "tracker":
             raise UserError(f"{override}: only the tracker's settings can be given here, as tracker.KEY=VALUE")
         named.add(name)  # an empty one for tracker=NAME
-    default = [] if "" in named else ["tracker=wandb"]
-    composed = plain_values(compose_config([*default, *overrides]).tracker or OmegaConf.create())
-    if not composed:
+    given = list(overrides)
+    if "" not in named:
+        given.insert(0, "tracker=wandb")
+    composed = compose_config(given).tracker or OmegaConf.create()
+    values = plain_values(composed)
+    if not values:
         raise UserError("tracker=none: there is nothing to send to")
-    settings = {str(name): value for name, value in composed.items()}
-    for name, value in (stored or {}).items():
+    settings = {str(name): value for name, value in values.items()}
+    as_stored = stored or {}
+    for name, value in as_stored.items():
         if name not in named:
             settings[name] = value
     check_section("tracker", settings)

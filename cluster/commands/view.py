@@ -168,7 +168,8 @@ def _stopping_of(run: Run) -> Callable[[], Sequence[str]]:
             state = run.stopping
         except (UserError, LedgerChangedError, LedgerDamagedError):
             return said  # the list of episodes says what cannot be read
-        known, said = parts, tuple(state.lines()) if state is not None else ()
+        said = tuple(state.lines()) if state is not None else ()
+        known = parts
         return said
 
     return lines

@@ -106,12 +106,14 @@ class Printer:
         """The sum; returns the exit code."""
         count = Counter(finding.status for finding in self._all)
         failed = count["fail"]
+        code = RUN_FAILED if failed else 0
         if self._json:
-            print(json.dumps({"ok": not failed, "checks": [finding.to_json() for finding in self._all]}, indent=1))
-        else:
-            rest = f", {count['warn']} with a warning" if count["warn"] else ""
-            what = (
-                f"{failed} of {len(self._all)} checks failed" if failed else f"none of {len(self._all)} checks failed"
-            )
-            print(f"\n{what}{rest}."[: WIDTH + 1])
-        return RUN_FAILED if failed else 0
+            checks = [finding.to_json() for finding in self._all]
+            print(json.dumps({"ok": not failed, "checks": checks}, indent=1))
+            return code
+        how_many = str(failed) if failed else "none"
+        text = f"\n{how_many} of {len(self._all)} checks failed"
+        if count["warn"]:
+            text += f", {count['warn']} with a warning"
+        print(f"{text}."[: WIDTH + 1])
+        return code

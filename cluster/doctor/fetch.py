@@ -57,7 +57,8 @@ def id_of(name: str) -> str:
     row = rows().get(name)
     if row is not None:
         return row.id
-    if name in {path.name.removesuffix(".yaml") for path in resources.files("conf").joinpath("model").iterdir()}:
+    files = resources.files("conf").joinpath("model").iterdir()
+    if name in {path.name.removesuffix(".yaml") for path in files}:
         raise UserError(f"{name}: nothing to download; a run with model={name} needs no weights")
     if name.count("/") != 1 or name.startswith((".", "/")):
         raise UserError(

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from cluster.doctor.check import Check, Need, Outcome, existing, first_words, gib, ok
+from cluster.doctor.check import Check, Need, Outcome, Status, existing, first_words, gib, ok
 from cluster.engines.tiny_model import cache_directory
 from cluster.storage.durable import create_durably, sync_directory, write_durably
 
@@ -97,13 +97,18 @@ def room(need: Need) -> Outcome:
     where = existing(need.run_dir)
     disk = os.statvfs(where)
     free = disk.f_bavail * disk.f_frsize
+    found = f"{gib(free)} free"
+    # A file system that does not count files says 0 for all of them.
     few_files = disk.f_files > 0 and disk.f_favail < FEW_INODES
-    found = f"{gib(free)} free" + (f", {disk.f_favail:,} files" if few_files else "")
+    if few_files:
+        found += f", {disk.f_favail:,} files"
     if free >= RUN_BYTES and not few_files:
         return ok(found)
-    severe = free < RUN_BYTES / 20 or disk.f_favail < 100 <= disk.f_files
+    almost_full = free < RUN_BYTES / 20
+    almost_no_files = disk.f_favail < 100 <= disk.f_files
+    severity: Status = "fail" if almost_full or almost_no_files else "warn"
     mend = f"make room in {where} (du -sh {where}/* | sort -h), or run_dir=... on another file system"
-    return Outcome("fail" if severe else "warn", found, "commits to the ledger; the run ends after thirty", mend)
+    return Outcome(severity, found, "commits to the ledger; the run ends after thirty", mend)
 
 
 def caches(need: Need) -> Outcome:
@@ -163,15 +168,17 @@ def temporary(need: Need) -> Outcome:
             (folder / "file").write_bytes(b"\0" * 2**16)
     except OSError as error:
         return Outcome("fail", first_words(str(error)), "Ray, and all that writes temporary files", mend)
-    if need.uses_ray and len(os.fsencode(path)) + RAY_SOCKET_BYTES > SOCKET_BYTES:
+    longest = len(os.fsencode(path)) + RAY_SOCKET_BYTES
+    if need.uses_ray and longest > SOCKET_BYTES:
         return Outcome("fail", f"{path} is too long a path", "Ray (AF_UNIX path length cannot exceed 107 bytes)", mend)
-    free = shutil.disk_usage(path).free
-    if free < CACHE_BYTES / 4 or shutil.disk_usage(path).total * 0.05 > free:
-        found = f"{path}: {gib(free)} free"
+    disk = shutil.disk_usage(path)
+    found = f"{path}: {gib(disk.free)} free"
+    almost_full = disk.total * 0.05 > disk.free
+    if almost_full or disk.free < CACHE_BYTES / 4:
         return Outcome(
             "warn", found, "Ray's logs; from 95 % full on it stores no objects", f"make room there, or {mend}"
         )
-    return ok(f"{path}: {gib(free)} free")
+    return ok(found)
 
 
 CHECKS = (

@@ -307,7 +307,8 @@ def _installed(name: str) -> str:
 
 def keys(need: Need) -> Outcome:
     """Keys that model and tracker read from the environment; nothing of them is shown."""
-    if need.model.engine is None and not need.tracker:
+    needs_none = need.model.engine is None and not need.tracker
+    if needs_none:
         return skipped("the settings need none")
     refusal = _refusal_of_engine(need)
     if refusal is not None:

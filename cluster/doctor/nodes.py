@@ -238,14 +238,17 @@ def _clocks(clocks: Mapping[str, float]) -> Finding:
         widest = max(map(abs, clocks.values()), default=0.0)
         return Finding("clocks", tried, "ok", f"{len(clocks)} agree within {widest:.1f} s", host=TOGETHER)
     host, seconds = max(off.items(), key=lambda each: abs(each[1]))
-    found = f"{host} is {abs(seconds):.0f} s {'ahead' if seconds > 0 else 'behind'}"
-    found += f"; {len(off)} machines differ" if len(off) > 1 else ""
-    far = abs(seconds) > FAR_OFF_SECONDS
-    breaks = "times in logs and in the ledger" + (
-        "; Slurm's messages (munge) and certificates are refused" if far else ""
-    )
+    side = "ahead" if seconds > 0 else "behind"
+    found = f"{host} is {abs(seconds):.0f} s {side}"
+    if len(off) > 1:
+        found += f"; {len(off)} machines differ"
+    status: Status = "warn"
+    breaks = "times in logs and in the ledger"
+    if abs(seconds) > FAR_OFF_SECONDS:
+        status = "fail"
+        breaks += "; Slurm's messages (munge) and certificates are refused"
     mend = f"on {host}: timedatectl set-ntp true, or chronyc makestep"
-    return Finding("clocks", tried, "fail" if far else "warn", found, breaks, mend, TOGETHER)
+    return Finding("clocks", tried, status, found, breaks, mend, TOGETHER)
 
 
 def _versions(reports: Sequence[Report]) -> Finding:
@@ -302,18 +305,25 @@ def through_slurm(meeting: Meeting, overrides: Sequence[str], quick: bool) -> li
     """The reports of all nodes of this Slurm job, by one step of it."""
     names = _names_of_job()
     options = [f"--nodes={len(names)}", f"--ntasks={len(names)}", "--ntasks-per-node=1", "--overlap", "--input=none"]
-    own = ["doctor", "--node", json.dumps([meeting.address, meeting.lock]), *(["--quick"] if quick else []), *overrides]
+    own = ["doctor", "--node", json.dumps([meeting.address, meeting.lock])]
+    if quick:
+        own.append("--quick")
+    own += overrides
     command = ["srun", *options, "--kill-on-bad-exit=0", "--wait=0", sys.executable, "-m", "cluster", *own]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=NODE_SECONDS, check=False)
         printed, said = done.stdout, done.stderr
     except subprocess.TimeoutExpired as error:
+        # What was printed so far is bytes here, even where text was asked for.
         printed = error.stdout.decode() if isinstance(error.stdout, bytes) else str(error.stdout or "")
         said = f"no answer within {NODE_SECONDS:.0f} s"
     reports = reports_in(printed)
     there = {report.host.partition(".")[0] for report in reports}
-    missing = [name for name in names if name.partition(".")[0] not in there] if len(there) < len(names) else []
-    return reports + [silent(name, first_words(said)) for name in missing]
+    # Where as many have answered as there are, none is missing, whatever they call themselves.
+    if len(there) < len(names):
+        missing = [name for name in names if name.partition(".")[0] not in there]
+        reports += [silent(name, first_words(said)) for name in missing]
+    return reports
 
 
 def _names_of_job() -> list[str]:

@@ -107,21 +107,23 @@ def _money(run: Run) -> str:
 def _players(plan: pa.Table, rows: pa.Table, needed: Collection[str] | None = None) -> Table:
     """A row for each player; with a stopping rule, only ``needed`` episodes are left, and others are not needed."""
     waiting = set(plan["episode_id"].to_pylist()) - set(rows["episode_id"].to_pylist())
-    dropped = waiting - set(needed) if needed is not None else set()
+    dropped: set[str] = set()
+    if needed is not None:
+        dropped = waiting - set(needed)
     of_player = plan.filter(pc.is_in(plan["episode_id"], pa.array(list(dropped), pa.string())))
     not_needed = Counter(of_player["player"].to_pylist())
     planned = Counter(plan["player"].to_pylist())
     table = [_player(name, count, not_needed[name], rows) for name, count in planned.items()]
     columns = ("player", "planned", "done", "failed", "left", "not_needed", "won", *_SUMS)
     optional = ("not_needed", *_SUMS)
-    kept = [place for place, name in enumerate(columns) if name not in optional or any(row[place] for row in table)]
-    return Table(
-        "status",
-        "Episodes",
-        tuple(columns[place].replace("_", " ") for place in kept),
-        tuple(tuple(row[place] for place in kept) for row in table),
-        tuple(_causes(rows)),
-    )
+    # An optional column is shown if any player has something in it.
+    kept = []
+    for place, name in enumerate(columns):
+        if name not in optional or any(row[place] for row in table):
+            kept.append(place)
+    titles = [columns[place].replace("_", " ") for place in kept]
+    shown = [tuple(row[place] for place in kept) for row in table]
+    return Table("status", "Episodes", tuple(titles), tuple(shown), tuple(_causes(rows)))
 
 
 def _player(name: str, planned: int, not_needed: int, rows: pa.Table) -> tuple[Cell, ...]:
@@ -152,11 +154,14 @@ def _causes(rows: pa.Table) -> Iterator[str]:
 def _pace(run: Run, rows: pa.Table, writer: Writer | None) -> Pace | None:
     """The pace of the latest session; work is weighted as the queue weighs it, by calls and prompt tokens."""
     sessions = run.sessions
-    if writer is None or not sessions or "began" not in sessions[-1]:
+    if writer is None or not sessions:
         return None
     session = sessions[-1]
+    if "began" not in session:
+        return None
     began = datetime.datetime.fromisoformat(str(session["began"])).timestamp()
-    last = max((part.stat().st_mtime for part in (run.path / "episodes").glob("*.parquet")), default=began)
+    parts = (run.path / "episodes").glob("*.parquet")
+    last = max((part.stat().st_mtime for part in parts), default=began)
     at_work = writer.state == "at work"
     now = datetime.datetime.now(datetime.UTC).timestamp() if at_work else last
     mine = rows.filter(pc.equal(rows["session"], session["id"]))
@@ -169,4 +174,7 @@ def _pace(run: Run, rows: pa.Table, writer: Writer | None) -> Pace | None:
         elif episode.id not in finished:
             left += expected_work(episode)
     seconds = max(now - began, 0.0)
-    return Pace(seconds, len(mine), left / done * seconds if done and left and at_work else None)
+    seconds_left = None
+    if at_work and done and left:
+        seconds_left = left / done * seconds
+    return Pace(seconds, len(mine), seconds_left)

@@ -140,7 +140,9 @@ class WandbTracker:
         """The run's files of one kind as an artifact; parts of the ledger are not copied, since they never change."""
         import wandb
 
-        files = [path for pattern in patterns for path in sorted(self._run_dir.glob(pattern)) if path.is_file()]
+        files: list[Path] = []
+        for pattern in patterns:
+            files += [path for path in sorted(self._run_dir.glob(pattern)) if path.is_file()]
         if not files:
             return
         name = re.sub(r"[^\w.-]+", "-", f"{self._run_dir.resolve().name}-{kind}")
@@ -188,5 +190,8 @@ def _side_by_side(descriptions: Sequence[str]) -> NDArray[np.uint8] | None:
     if not pictures:
         return None
     height = max(picture.shape[0] for picture in pictures)
-    padded = [np.pad(each, ((0, height - each.shape[0]), (0, 8), (0, 0)), constant_values=255) for each in pictures]
+    padded = []
+    for picture in pictures:
+        below = height - picture.shape[0]
+        padded.append(np.pad(picture, ((0, below), (0, 8), (0, 0)), constant_values=255))
     return np.concatenate(padded, axis=1)

@@ -58,7 +58,9 @@ def strategy_of(needs: ReplicaNeeds, ours: Collection[PlacementGroup]) -> Strate
             id = node["NodeID"]
             room += _groups_within(node["Resources"], used.get(id, Counter()), free_now.get(id, {}), needs)
     # Our groups that wait for a node take their room first.
-    return "STRICT_PACK" if room > pending else "PACK"
+    if room > pending:
+        return "STRICT_PACK"
+    return "PACK"
 
 
 def _used_on_nodes(tables: Collection[Mapping[str, Any]]) -> dict[str, Counter[str]]:

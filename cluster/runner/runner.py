@@ -126,7 +126,8 @@ class Runner:
             use, busy = self._use[name], min(sent, slots)
             use.slot_seconds += slots * seconds
             use.busy_slot_seconds += busy * seconds
-            use.idle_slot_seconds += (slots - busy) * seconds if left else 0.0
+            if left:
+                use.idle_slot_seconds += (slots - busy) * seconds
 
     def _room(self) -> int:
         capacity = BUILT_IN_AT_ONCE if self.model is None else self.model.router.capacity

@@ -350,11 +350,14 @@ def _other_plan(path: Path, theirs: Sequence[Episode], ours: Sequence[Episode]) 
         asked = sorted({str(getattr(episode, name)) for episode in ours})
         if here != asked:
             lines.append(f"  {name}: there {_some(here)}, asked for {_some(asked)}")
+    # What none of these tells apart is in the ids alone.
     if len(lines) == 1:
-        shared = len({episode.id for episode in theirs} & {episode.id for episode in ours})
+        their_ids = {episode.id for episode in theirs}
+        our_ids = {episode.id for episode in ours}
         lines.append(
-            f"  there {len(theirs)} episodes, asked for {len(ours)}, of which {shared} are the same: sampling, decoding, "
-            "prompts, games, counts or a served player's version differ; each of these needs a run_dir of its own"
+            f"  there {len(theirs)} episodes, asked for {len(ours)}, of which {len(their_ids & our_ids)} are the same: "
+            "sampling, decoding, prompts, games, counts or a served player's version differ; each of these needs a run_dir of "
+            "its own"
         )
     return "\n".join(lines)
 

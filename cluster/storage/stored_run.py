@@ -246,16 +246,20 @@ def check_links(run_dir: Path) -> None:
     """
     home = real_path(run_dir)
     for folder in (run_dir, *map(run_dir.joinpath, ("episodes", "tables", "logs", "batches"))):
-        try:
-            # the lock file is opened in a way that follows no link
-            links = [Path(entry.path) for entry in os.scandir(folder) if entry.is_symlink() and entry.name != ".lock"]
-        except OSError:  # not there; whoever needs it says so
-            continue
-        for link in links:
+        for link in _links_in(folder):
             if not real_path(link).is_relative_to(home):
                 raise UserError(
                     f"{link}: is a link out of the run directory; replace it by what it should be, or remove it"
                 )
+
+
+def _links_in(folder: Path) -> list[Path]:
+    """The links in a folder; none where it is not there, for whoever needs it says so."""
+    try:
+        # the lock file is opened in a way that follows no link
+        return [Path(entry.path) for entry in os.scandir(folder) if entry.is_symlink() and entry.name != ".lock"]
+    except OSError:
+        return []
 
 
 def read_runs(runs: Sequence[Run], read: Callable[[], T]) -> T:

@@ -77,15 +77,17 @@ def _shortened(table: Table) -> Table:
     rows = table.rows
     notes: tuple[str, ...] = ()
     if len(rows) > LISTED:
-        gap = tuple("..." for _ in table.columns)
+        gap = ("...",) * len(table.columns)
         rows = (*rows[: LISTED // 2], gap, *rows[-LISTED // 2 :])
         notes = (f"{LISTED} of {len(table.rows)} rows; --full shows all.",)
     brief = table.brief or table.columns
     places = [place for place, name in enumerate(table.columns) if name in brief]
+    columns = [table.columns[place] for place in places]
+    shown = [tuple(row[place] for place in places) for row in rows]
     return dataclasses.replace(
         table,
-        columns=tuple(table.columns[place] for place in places),
-        rows=tuple(tuple(row[place] for place in places) for row in rows),
+        columns=tuple(columns),
+        rows=tuple(shown),
         notes=notes,
     )
 

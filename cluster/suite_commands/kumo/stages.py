@@ -133,13 +133,16 @@ class _Pipeline:
         if results is not None:
             results.warn()
         done = self.folder.run(suite.stage, suite.round)
-        if code or done is None or not done.complete:
-            return code or CONTINUE
+        if code:
+            return code
+        if done is None or not done.complete:
+            return CONTINUE
         saved = save_accepted(self.folder, suite)
         for reason in saved.refused[:REFUSED_SHOWN]:
             print(f"{suite.stage}: refused {printable(reason)}")
-        if len(saved.refused) > REFUSED_SHOWN:
-            print(f"{suite.stage}: refused {len(saved.refused) - REFUSED_SHOWN} more")
+        more = len(saved.refused) - REFUSED_SHOWN
+        if more > 0:
+            print(f"{suite.stage}: refused {more} more")
         for name in saved.differing:
             warn(f"{self.folder.path / name}: is there with other contents, and is left as it is")
         return 0
@@ -151,13 +154,13 @@ class _Pipeline:
         suite = self._at(stage, self._round(stage))
         if suite.domains and stage in ("propose", "configure"):  # they make domains, and there are domains
             return Estimate.of(stage, [], suite.repairs)
+        # Once the books are written, the items of the later stages are known too.
         written = self.folder.run("write")
-        known = suite.items or stage == "propose" or (written is not None and written.complete)
-        if known:
+        all_written = written is not None and written.complete
+        if suite.items or stage == "propose" or all_written:
             return self._left(suite)
-        # As many domains as there are by now, each with its books; each round revises the share that was refused.
-        domains = len(suite.domains) or len(self.folder.domains()) or len(self.folder.proposals()) or suite.proposals
-        books = domains * suite.tasks_per_domain
+        # Each domain comes with its books; each round revises the share that was refused.
+        books = self._domains_expected(suite) * suite.tasks_per_domain
         shares = [EXPECTED_REVISIONS**number for number in range(suite.rounds)]
         counts = {
             "configure": suite.proposals,
@@ -167,6 +170,11 @@ class _Pipeline:
         }
         sample = sample_items(stage, suite.difficulty, suite.truths, suite.actions)
         return Estimate.of(stage, sample, suite.repairs, counts[stage])
+
+    def _domains_expected(self, suite: KumoPipeline) -> int:
+        """As many domains as there are by now, or proposals for them; else as many as will be proposed."""
+        there = len(suite.domains) or len(self.folder.domains())
+        return there or len(self.folder.proposals()) or suite.proposals
 
     def _left(self, suite: KumoPipeline) -> Estimate:
         """Of the items that are not in the ledger."""
