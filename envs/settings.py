@@ -364,13 +364,17 @@ def schema_of(kinds: Mapping[str, Any], helps: Mapping[str, str], defaults: Mapp
     checkable, adapter = _adapter_of(kinds)
     schema: dict[str, Any] = adapter.json_schema() if checkable else {}
     known = schema.get("properties", {})
-    properties = {key: {**known.get(key, {}), "description": helps.get(key, "")} for key in kinds}
+    properties = {}
+    for key in kinds:
+        properties[key] = {**known.get(key, {}), "description": helps.get(key, "")}
     for key, default in defaults.items():
         properties[key]["default"] = default
-    return {
+    whole = {
         "type": "object",
         "properties": properties,
         "required": [key for key in kinds if key not in defaults],
         "additionalProperties": False,
-        **({"$defs": schema["$defs"]} if "$defs" in schema else {}),
     }
+    if "$defs" in schema:
+        whole["$defs"] = schema["$defs"]
+    return whole

@@ -45,11 +45,12 @@ def read_npz(path: str | Path) -> dict[str, NDArray[Any]]:
             if total > MOST_BYTES or len(members) > _MOST_MEMBERS:
                 raise FileError(path, f"would unpack to {total:,} bytes, where at most {MOST_BYTES:,} are read")
             for member in members:
-                if member.filename.endswith(".npy"):
-                    data = _unpacked(archive, member)
-                    name = member.filename.removesuffix(".npy")
-                    arrays[name] = _array(data, f"{path}, array {name!r}")
-    except FileError:
+                if not member.filename.endswith(".npy"):
+                    continue
+                data = _unpacked(archive, member)
+                name = member.filename.removesuffix(".npy")
+                arrays[name] = _array(data, f"{path}, array {name!r}")
+    except FileError:  # a ValueError, too, but one that says what is wrong
         raise
     except (zipfile.BadZipFile, zlib.error, OSError, ValueError, EOFError, RuntimeError) as error:
         # RuntimeError: encrypted members; NotImplementedError, one of its kinds: unknown compression.
@@ -73,7 +74,9 @@ def _array(data: bytes, place: str) -> NDArray[Any]:
     stream = io.BytesIO(data)
     try:
         version = np.lib.format.read_magic(stream)  # type: ignore[no-untyped-call]
-        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        read_header = np.lib.format.read_array_header_2_0
+        if version == (1, 0):
+            read_header = np.lib.format.read_array_header_1_0
         shape, _, dtype = read_header(stream)  # type: ignore[no-untyped-call]
     except Exception as error:
         # A header is a Python literal: numpy reads it with ast, tokenize and dtype, which raise errors of many kinds.
@@ -83,7 +86,8 @@ def _array(data: bytes, place: str) -> NDArray[Any]:
     if dtype.char not in _PLAIN:
         raise FileError(place, f"has the type {str(dtype)[:40]}, which is neither number nor string")
     size = math.prod(shape) * dtype.itemsize
-    if min(shape, default=0) < 0 or size != len(data) - stream.tell():
+    rest = len(data) - stream.tell()
+    if min(shape, default=0) < 0 or size != rest:
         raise FileError(place, f"damaged: shape {str(shape)[:60]} does not fit {len(data):,} bytes")
     if size == 0:
         raise FileError(place, "is empty")

@@ -63,13 +63,14 @@ def mislead(rng: Random, doors: int, decoys: Decoys) -> Misleading:
         # With the decoys gone one can walk there, too: chests are as well kept then.
         after = replace(layout, walls=tuple(wall for wall in layout.walls if wall not in places))
         kept = [wall for wall in behind_all_doors(after) if wall in within_reach]
-        if len(kept) >= decoys.chests:
-            chests = tuple(rng.sample(kept, decoys.chests))
-            walls = tuple(wall for wall in after.walls if wall not in chests)
-            layout = replace(layout, keys=tuple(keys[:doors]), walls=walls, chests=chests)
-            if decoys.chests:  # without them MA and DMA draw as before
-                layout = _hide_anywhere(rng, layout)
-            return Misleading(layout, tuple(keys[doors:]), places[len(keys) :])
+        if len(kept) < decoys.chests:
+            continue
+        chests = tuple(rng.sample(kept, decoys.chests))
+        walls = tuple(wall for wall in after.walls if wall not in chests)
+        layout = replace(layout, keys=tuple(keys[:doors]), walls=walls, chests=chests)
+        if decoys.chests:  # without them MA and DMA draw as before
+            layout = _hide_anywhere(rng, layout)
+        return Misleading(layout, tuple(keys[doors:]), places[len(keys) :])
     raise ValueError(f"no maze of {doors} doors was found with room for {decoys}")
 
 

@@ -92,7 +92,11 @@ def _furnish(rng: Random, field: int, doors: int) -> Layout | None:
                 open_cells = field & ~(1 << cut)
                 behind[cut] = open_cells & ~region(open_cells, treasure)
         # The agent stands where so many doors, or more, could lie on its way.
-        agents = [cell for cell in members(field) if sum(side >> cell & 1 for side in behind.values()) >= doors]
+        agents = []
+        for cell in members(field):
+            possible_doors = sum(side >> cell & 1 for side in behind.values())
+            if possible_doors >= doors:
+                agents.append(cell)
         if not agents:
             continue
         agent = rng.choice(agents)

@@ -57,9 +57,12 @@ def fewest_steps(world: World) -> int | None:
         for action in here.options:
             there = here.copy()
             there.take(action)
-            if there.done and not there.success:
-                continue
-            at_least = there.steps + (0 if there.success else there.least_steps())
+            at_least = there.steps
+            if not there.success:
+                if there.done:
+                    continue
+                at_least += there.least_steps()
+            # A state is searched again where it is reached in fewer steps than before.
             state = (there.success, there.state())
             if there.steps < found.get(state, world.budget + 1):
                 found[state] = there.steps

@@ -100,7 +100,9 @@ def make(
     levels = cls.levels(variant)
     if type(level) is not int or level not in levels:
         known = ", ".join(map(str, levels))
-        because = f" ({cls.limit})" if cls.limit else ""
+        because = ""
+        if cls.limit:
+            because = f" ({cls.limit})"
         raise ValueError(f"unknown level {level!r} of KidGym task {task}: there are {known}{because}")
     if type(cell_pixels) is not int or cell_pixels not in RESOLUTIONS:
         known = ", ".join(map(str, RESOLUTIONS))

@@ -52,15 +52,19 @@ def seen(scene: Scene) -> Seen:
     # What is drawn later covers what is in its cell, and the person is drawn last.
     drawn = {(row + 1, column + 1): named(item) for column, row, item in scene.cells}
     drawn.pop((y + 1, x + 1), None)
+    backpack = []
+    for held in scene.backpack:
+        backpack.append(None if held is None else named(held))
     hint = scene.hint
     if hint is not None:
-        hint = hint._replace(rows=tuple(tuple(named(item) for item in row) for row in hint.rows))
+        rows = [tuple(map(named, row)) for row in hint.rows]
+        hint = hint._replace(rows=tuple(rows))
     return Seen(
         background=scene.background.replace("_", " "),
         framed=FRAMED.get(scene.background),
         person=(y + 1, x + 1, LOOKS[direction]),
         things=dict(sorted(drawn.items())),
-        backpack=tuple(None if held is None else named(held) for held in scene.backpack),
+        backpack=tuple(backpack),
         hint=hint,
     )
 
@@ -179,11 +183,14 @@ def _prose(what: Seen) -> str:
         first, last = what.framed
         said.append(f"A picture frame surrounds rows {first} to {last} of columns {first} to {last}.")
     said.append(f"The person stands in row {row}, column {column} and looks {looks}.")
-    said += [f"In row {row}, column {column} there is {_long(item)}." for (row, column), item in what.things.items()]
+    for (row, column), item in what.things.items():
+        said.append(f"In row {row}, column {column} there is {_long(item)}.")
     said.append("All other cells are empty.")
     for slot, held in zip(SLOTS, what.backpack, strict=True):
-        said.append(f"Slot {slot} of the backpack {'is empty' if held is None else f'holds {_long(held)}'}.")
-    return " ".join([*said, *_prose_hint(what.hint)])
+        holds = "is empty" if held is None else f"holds {_long(held)}"
+        said.append(f"Slot {slot} of the backpack {holds}.")
+    said += _prose_hint(what.hint)
+    return " ".join(said)
 
 
 def _long(item: Item) -> str:

@@ -84,9 +84,11 @@ def _prose(
     for name, body in paragraphs:
         if name in outcomes:
             found[name] = dict(_rules(name, body, truths, outcomes[name], described))
-        elif name not in described:
+            continue
+        # Any other paragraph is the definition of a truth, which rules nothing out.
+        if name not in described:
             raise BookError(f"{name!r} is neither a truth nor a test")
-        elif _TELLING.search(body):
+        if _TELLING.search(body):
             raise BookError(f"{name}: a definition speaks of ruling out: {body!r}")
     return found
 

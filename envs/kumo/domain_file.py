@@ -46,18 +46,23 @@ def load_domain(name_or_path: str | Path) -> Domain:
     if own_file:
         path = Path(name_or_path)
     if not path.is_file():
-        if Path(text).is_dir():
-            raise DomainError([f"{text!r} is a folder, not the YAML file of a domain"])
-        if own_file:
-            raise DomainError([f"no file {text!r}"])
-        known = available_domains()
-        near = did_you_mean(text, known) or f"; there are {', '.join(known)}"
-        raise DomainError([f"no domain {text!r}; for a domain of your own give its YAML file{near}"])
+        raise DomainError([_missing(text, own_file)])
     try:
         data = read_yaml(path)
     except FileError as cause:
         raise DomainError([str(cause)]) from None
     return parse_domain(data, path.stem)
+
+
+def _missing(text: str, own_file: bool) -> str:
+    """Why there is no file for a name or a path."""
+    if Path(text).is_dir():
+        return f"{text!r} is a folder, not the YAML file of a domain"
+    if own_file:
+        return f"no file {text!r}"
+    known = available_domains()
+    near = did_you_mean(text, known) or f"; there are {', '.join(known)}"
+    return f"no domain {text!r}; for a domain of your own give its YAML file{near}"
 
 
 def parse_domain(data: Any, name: str) -> Domain:
@@ -98,14 +103,14 @@ class _Reader:
         truth, action = self.noun(fields, "truth"), self.noun(fields, "action")
         entries = self.entries(fields, "truths", least=2)
         properties = Properties({name: self.truth(name, entry) for name, entry in entries.items()})
-        actions = tuple(
-            self.action(name, entry, properties) for name, entry in self.entries(fields, "actions", least=1).items()
-        )
+        actions: list[Action] = []
+        for name, entry in self.entries(fields, "actions", least=1).items():
+            actions.append(self.action(name, entry, properties))
         truths = tuple(entries)
-        self.unique((*truths, *(a.name for a in actions)), "", "name (truths and actions share one set of names)")
-        for name in truths if not self.problems else ():
-            if not any(name in state.rules_out for a in actions for state in a.states):
-                self.wrong(f"truth {name!r}", "can be ruled out by no action")
+        names = [*truths, *(each.name for each in actions)]
+        self.unique(names, "", "name (truths and actions share one set of names)")
+        if not self.problems:  # an outcome that could not be read might rule it out
+            self.each_can_be_ruled_out(truths, actions)
         notes = tuple(self.texts(fields, "notes", ""))
         domain = Domain(
             self.name,
@@ -114,7 +119,7 @@ class _Reader:
             truth,
             action,
             truths,
-            actions,
+            tuple(actions),
             self.definitions,
             notes,
             self.phrasings(fields),
@@ -126,6 +131,15 @@ class _Reader:
         if self.problems:
             raise DomainError(self.problems)
         return domain
+
+    def each_can_be_ruled_out(self, truths: Sequence[str], actions: Sequence[Action]) -> None:
+        able: set[str] = set()
+        for action in actions:
+            for state in action.states:
+                able.update(state.rules_out)
+        for name in truths:
+            if name not in able:
+                self.wrong(f"truth {name!r}", "can be ruled out by no action")
 
     def category(self, fields: Mapping[str, Any]) -> str:
         """The field of knowledge, empty if none is stated."""

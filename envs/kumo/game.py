@@ -159,7 +159,8 @@ class KumoEnv(gymnasium.Env[dict[str, Any], np.int64]):
         over = self.game.named is not None
         truncated = not over and self.game.steps >= self.budget
         self._playing = not over and not truncated
-        return self._observation(), float(self.game.won), over, truncated, {"task": task, "text": text}
+        reward = float(self.game.won)
+        return self._observation(), reward, over, truncated, {"task": task, "text": text}
 
     def render(self) -> str | None:  # type: ignore[override]
         """The game so far as text, one line per test taken."""

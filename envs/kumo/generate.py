@@ -139,9 +139,10 @@ class _Generator:
         rng = random.Random(f"kumo/{self.domain.name}/{self.truths}/{self.actions}/{seed}/{index}{several}")
         for _ in range(ATTEMPTS):
             draw = self.draw(rng)
-            if draw is not None and draw.key not in self.seen:
-                self.seen.add(draw.key)
-                return self.finish(draw, index, seed, rng)
+            if draw is None or draw.key in self.seen:
+                continue
+            self.seen.add(draw.key)
+            return self.finish(draw, index, seed, rng)
         raise GenerationError(
             f"domain {self.domain.name!r} yields no task number {index} of {self.truths} truths and {self.actions} actions "
             f"in {ATTEMPTS} tries: it is too small for so many, or its outcomes exclude too little"

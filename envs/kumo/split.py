@@ -38,13 +38,17 @@ def components(domain: Domain) -> tuple[Component, ...]:
         reached, tests = 0, [test]
         for gone in states:
             reached |= gone
+        if not reached:
+            continue
+        # The test joins all groups that it has a truth in common with.
         apart = []
         for truths, others in groups:
             if truths & reached:
-                reached, tests = reached | truths, [*others, *tests]
+                reached |= truths
+                tests = [*others, *tests]
             else:
                 apart.append((truths, others))
-        groups = [*apart, (reached, tests)] if reached else apart
+        groups = [*apart, (reached, tests)]
     found = [Component(_places(truths), tuple(sorted(tests))) for truths, tests in groups]
     return tuple(sorted(found, key=lambda each: (-len(each.truths), -len(each.tests), each.truths)))
 

@@ -141,7 +141,9 @@ def draw_domain(structure: Structure, seed: int = 0, index: int = 0) -> Domain:
     name = f"drawn_{rng.getrandbits(40):010x}"
     reached: list[str] = []
     for attempt in range(ATTEMPTS):
-        blank = rng.choice((0.0, 0.15, 0.3, 0.45, 0.6)) if structure.steps and attempt else 0.0
+        blank = 0.0
+        if structure.steps and attempt:
+            blank = rng.choice((0.0, 0.15, 0.3, 0.45, 0.6))
         table = _draw(structure, blank, rng)
         overlap = _overlap(table, structure.truths)
         if structure.overlap is not None and abs(overlap - structure.overlap) > TOLERANCE:
@@ -153,7 +155,10 @@ def draw_domain(structure: Structure, seed: int = 0, index: int = 0) -> Domain:
         except GenerationError as cause:
             reached.append(str(cause))
             continue
-        if structure.steps is None or structure.steps[0] <= steps <= structure.steps[1]:
+        if structure.steps is None:
+            return domain
+        low, high = structure.steps
+        if low <= steps <= high:
             return domain
         reached.append(f"expected steps {steps:.2f}")
     raise GenerationError(

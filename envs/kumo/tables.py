@@ -99,13 +99,19 @@ def build(outcomes: Sequence[Mapping[int, int]], truths: int, valid: int = 1) ->
     """
     everything = (1 << truths) - 1
     width = max(map(len, outcomes))
-    keep, number = np.zeros((len(outcomes), width), np.int64), np.zeros((len(outcomes), width), np.int64)
+    keep = np.zeros((len(outcomes), width), np.int64)
+    number = np.zeros((len(outcomes), width), np.int64)
+    gone: list[int] = []
     for action, counts in enumerate(outcomes):
         shared = math.gcd(*counts.values())
         keep[action, : len(counts)] = list(counts)
         number[action, : len(counts)] = [count // shared for count in counts.values()]
-    gone = [everything & ~functools.reduce(operator.and_, counts) for counts in outcomes]
-    against = [sum(1 << action for action, mask in enumerate(gone) if mask >> truth & 1) for truth in range(truths)]
+        # A truth that is not in all that an action may leave can be ruled out by it.
+        in_all = functools.reduce(operator.and_, counts)
+        gone.append(everything & ~in_all)
+    against: list[int] = []
+    for truth in range(truths):
+        against.append(sum(1 << action for action, mask in enumerate(gone) if mask >> truth & 1))
     able, reach = np.array(against, np.int64), np.array(gone, np.int64)
     size = np.array([left.bit_count() for left in range(everything + 1)], np.int8)
     scale = _scale(keep, number, size)

@@ -95,23 +95,27 @@ class Task:
     def after(self, taken: Collection[str]) -> Task:
         """The game that is left after some tests: the truths still possible, and the tests that can rule one of them out."""
         survivors = self.survivors(self.shown(taken))
-        shown = [
-            (action, observation)
-            for whole, observation in zip(self.actions, self.observations, strict=True)
-            for action in [whole.restricted(survivors)]
-            if whole.name not in taken and any(state.rules_out for state in action.states)
-        ]
+        actions: list[Action] = []
+        observations: list[Observation] = []
+        for whole, observation in zip(self.actions, self.observations, strict=True):
+            if whole.name in taken:
+                continue
+            action = whole.restricted(survivors)
+            if any(state.rules_out for state in action.states):
+                actions.append(action)
+                observations.append(observation)
         return dataclasses.replace(
             self,
             truths=survivors,
-            actions=tuple(action for action, _ in shown),
-            observations=tuple(observation for _, observation in shown),
+            actions=tuple(actions),
+            observations=tuple(observations),
             accepted=None,
         )
 
     def to_json(self) -> dict[str, Any]:
         """The task as JSON values: the keys of the published task files, with the outcome table beside them."""
-        return {
+        outcomes = {action.name: [_state_to_json(state) for state in action.states] for action in self.actions}
+        fields: dict[str, Any] = {
             "domain": self.domain,
             "truths": list(self.truths),
             "actions": list(self.action_names),
@@ -121,15 +125,11 @@ class Task:
             "valid_truth": [self.valid_truth, *self.also_valid] if self.also_valid else self.valid_truth,
             "action_types": {action.name: action.outcome for action in self.actions},
             "units": {action.name: action.unit for action in self.actions if action.unit},
-            "outcomes": {
-                action.name: [
-                    {"state": s.value if isinstance(s.value, str) else list(s.value), "rules_out": list(s.rules_out)}
-                    for s in action.states
-                ]
-                for action in self.actions
-            },
-            **({} if self.accepted is None else {"accepted": list(self.accepted)}),
+            "outcomes": outcomes,
         }
+        if self.accepted is not None:
+            fields["accepted"] = list(self.accepted)
+        return fields
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Task:
@@ -229,6 +229,11 @@ _KEYS = (
     *("action_types", "units", "outcomes", "accepted", "book", "book_accepted_by"),
 )
 """Of a line with outcome tables."""
+
+
+def _state_to_json(state: State) -> dict[str, Any]:
+    value = state.value if isinstance(state.value, str) else list(state.value)
+    return {"state": value, "rules_out": list(state.rules_out)}
 
 
 def _from_line(fields: Mapping[str, Any], domains: Sequence[Domain]) -> Task:

@@ -122,8 +122,11 @@ class _Games:
                 continue
             game = Task(self.domain.name, sample, tests, (), right, index, seed)
             is_likeliest = _is_likeliest(game)
-            settled = attempt >= ATTEMPTS // 2  # in some domains it hardly ever is the likeliest
-            if is_likeliest != likeliest and (is_likeliest or not settled):
+            if is_likeliest and not likeliest:
+                continue
+            # In some domains it hardly ever is the likeliest, so this is asked of half of the attempts only.
+            asked = attempt < ATTEMPTS // 2
+            if asked and likeliest and not is_likeliest:
                 continue
             task = self.fitting(game, world, f"{place}/{attempt}")
             if task:

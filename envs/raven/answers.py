@@ -155,13 +155,15 @@ def _changeable(
     found: list[tuple[int, Attribute, int]] = []
     for index, (layout, own, truth) in enumerate(zip(configuration.layouts, rules, answer.components, strict=True)):
         total, count = len(layout.slots), truth.count
-        options: list[tuple[Attribute, int]] = [("Number", 2**total - 1 - comb(total, count))]
+        same_number = comb(total, count)
+        options: list[tuple[Attribute, int]] = [("Number", 2**total - 1 - same_number)]
         if own[0].attribute != "Number":
-            options.append(("Position", comb(total, count) - 1))
+            options.append(("Position", same_number - 1))
         for attribute in ENTITY_ATTRIBUTES:
-            if not is_noise(own, attribute, uniform=truth.uniform):
-                low, high = layout.levels(attribute)
-                options.append((attribute, high - low))
+            if is_noise(own, attribute, uniform=truth.uniform):
+                continue
+            low, high = layout.levels(attribute)
+            options.append((attribute, high - low))
         found += [(index, attribute, ways) for attribute, ways in options if ways > 0]
     return found
 

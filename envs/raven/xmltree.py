@@ -23,6 +23,7 @@ from envs.raven.grammar import (
     CONFIGURATIONS,
     SIZE_VALUES,
     TYPE_VALUES,
+    Attribute,
     Configuration,
     Layout,
 )
@@ -99,14 +100,19 @@ def read_document(path: Path) -> Document:
     if len(nodes) != 16:
         raise FileError(path, f"{len(nodes)} panels instead of 16")
     configuration = _configuration(path, nodes[0])
-    parsed = [_panel(f"{path}: panel {index}", node, configuration) for index, node in enumerate(nodes)]
+    panels: list[Panel] = []
+    shapes: list[tuple[tuple[Shape, ...], ...]] = []
+    for index, node in enumerate(nodes):
+        panel, drawn = _panel(f"{path}: panel {index}", node, configuration)
+        panels.append(panel)
+        shapes.append(drawn)
     groups = _child(path, root, "Rules").findall("Rule_Group")
     if len(groups) != len(configuration.layouts):
         raise FileError(path, f"{len(groups)} rule groups for {len(configuration.layouts)} components")
     return Document(
         configuration,
-        tuple(panel for panel, _ in parsed),
-        tuple(shapes for _, shapes in parsed),
+        tuple(panels),
+        tuple(shapes),
         tuple(_rules(f"{path}: rule group {index}", group) for index, group in enumerate(groups)),
         _edits(path, root, len(configuration.layouts)),
         tuple(f"{what} ({count} times)" for what, count in Counter(_unknown(root)).items()),
@@ -242,12 +248,14 @@ def _edits(path: Path, root: ET.Element, components: int) -> tuple[Edits, ...]:
     place = f"{path}: Modified_attributes"
     edits: list[Edits] = []
     for candidate in element.findall("Candidate"):
-        found = []
+        found: list[tuple[int, Attribute]] = []
         for node in candidate.findall("Attribute"):
-            name = next((name for name in ATTRIBUTES if name == node.get("name")), None)
+            wanted = node.get("name")
+            name = next((name for name in ATTRIBUTES if name == wanted), None)
             if name is None:
-                raise FileError(place, f"unknown attribute {node.get('name')!r}; known are {ATTRIBUTES}")
-            found.append((_level(place, node, "component_id", range(components)), name))
+                raise FileError(place, f"unknown attribute {wanted!r}; known are {ATTRIBUTES}")
+            component_id = _level(place, node, "component_id", range(components))
+            found.append((component_id, name))
         edits.append(tuple(found))
     if len(edits) != 8:
         raise FileError(place, f"{len(edits)} candidates instead of 8")
@@ -259,11 +267,13 @@ def _edits(path: Path, root: ET.Element, components: int) -> tuple[Edits, ...]:
 
 def document_text(document: Document) -> str:
     """The XML of a document, on one line as upstream writes it."""
+    layouts = document.configuration.layouts
     data = ET.Element("Data")
     panels = ET.SubElement(data, "Panels")
     for panel, shapes in zip(document.panels, document.shapes, strict=True):
-        struct = ET.SubElement(ET.SubElement(panels, "Panel"), "Struct", name=document.configuration.structure)
-        for index, (layout, component) in enumerate(zip(document.configuration.layouts, panel.components, strict=True)):
+        whole = ET.SubElement(panels, "Panel")
+        struct = ET.SubElement(whole, "Struct", name=document.configuration.structure)
+        for index, (layout, component) in enumerate(zip(layouts, panel.components, strict=True)):
             node = ET.SubElement(struct, "Component", id=str(index), name=layout.component)
             node.append(_layout_element(layout, component, shapes[index]))
     rules = ET.SubElement(data, "Rules")
@@ -271,12 +281,13 @@ def document_text(document: Document) -> str:
         group = ET.SubElement(rules, "Rule_Group", id=str(index))
         for rule in own:
             ET.SubElement(group, "Rule", name=rule.name, attr=rule.attribute)
-    if document.edits:
-        modified = ET.SubElement(data, "Modified_attributes")
-        for index, edits in enumerate(document.edits):
-            candidate = ET.SubElement(modified, "Candidate", id=str(index))
-            for component_id, attribute in edits:
-                ET.SubElement(candidate, "Attribute", component_id=str(component_id), name=attribute)
+    if not document.edits:
+        return ET.tostring(data, encoding="unicode")
+    modified = ET.SubElement(data, "Modified_attributes")
+    for index, edits in enumerate(document.edits):
+        candidate = ET.SubElement(modified, "Candidate", id=str(index))
+        for component_id, attribute in edits:
+            ET.SubElement(candidate, "Attribute", component_id=str(component_id), name=attribute)
     return ET.tostring(data, encoding="unicode")
 
 

@@ -84,7 +84,9 @@ def _fine(name: str, edge: int, skin: str) -> Image.Image:
         raise ValueError(
             f"{where} sprite {name!r}: see envs/kidgym/catalog.py, or name a skin with a file {name}.svg or {name}.png"
         ) from None
-    return drawing.crop(drawing.getbbox()) if name in sources.OPENMOJI else drawing  # without OpenMoji's empty border
+    if name in sources.OPENMOJI:  # it has an empty border
+        drawing = drawing.crop(drawing.getbbox())
+    return drawing
 
 
 def backdrop(background: str, width: int, height: int, skin: str = "") -> Image.Image:
@@ -166,8 +168,12 @@ def pile(item: str, count: int, width: int, height: int, skin: str = "") -> Imag
     kind = next(kind for kind, names in PILED.items() if item in names)
     name = f"{kind}/{item}"
     gap = max(2, round(_PILE_GAP * width))
-    rows = max(((3,), (1, 2)), key=partial(_largest, name, width, height, skin)) if count == 3 else (count,)
-    across = round(_SINGLE * width) if count == 1 else (width - gap * (rows[-1] - 1)) // rows[-1]
+    rows: tuple[int, ...] = (count,)
+    if count == 3:
+        rows = max(((3,), (1, 2)), key=partial(_largest, name, width, height, skin))
+    across = (width - gap * (rows[-1] - 1)) // rows[-1]
+    if count == 1:
+        across = round(_SINGLE * width)
     thing = fitted(name, across, (height - gap * (len(rows) - 1)) // len(rows), skin)
     heap = Image.new("RGBA", (width, height))
     y = (height - len(rows) * (thing.height + gap) + gap) // 2

@@ -64,9 +64,13 @@ class Maze(World):
         path = tuple((opener[door], door) for door in doors[: self.level])
         others = Counter(LOCK_COLORS * 2) - Counter(key for key, _ in path)
         keys = rng.sample(list(others.elements()), decoys.keys)
-        more = [(cell, Item(f"door/{door}")) for cell, door in zip(maze.doors, doors[self.level :], strict=True)]
-        more += [(cell, Item(f"key/{key}")) for cell, key in zip(maze.keys, keys, strict=True)]
-        more += [(cell, Item("chest")) for cell in maze.layout.chests]
+        more: list[tuple[int, Item]] = []
+        for cell, door in zip(maze.doors, doors[self.level :], strict=True):
+            more.append((cell, Item(f"door/{door}")))
+        for cell, key in zip(maze.keys, keys, strict=True):
+            more.append((cell, Item(f"key/{key}")))
+        for cell in maze.layout.chests:
+            more.append((cell, Item("chest")))
         self.furnish(rng, maze.layout, path, *more)
         self.fitting, self.gates = tuple(code.items()), maze.layout.doors
         return maze

@@ -47,16 +47,17 @@ class Selection(World):
     def goal(self) -> str:
         """Remember; then choose."""
         one = self.level == 1
-        if self.watching:
-            shown, them = (f"one {self.type} item", "it") if one else (f"{self.level} {self.type} items", "them")
-            return (
-                f"The hint block on the left shows {shown}. Remember {them}: {'it' if one else 'they'} will not be "
-                f"shown again, and you will have to choose {them} among others. "
-                "When you have understood this, choose the action 'continue'."
-            )
-        if one:
-            return f"The hint block showed one {self.type} item. Choose the one you recall."
-        return f"The hint block showed {self.level} {self.type} items. Choose all the items you recall, one by one."
+        items = f"one {self.type} item" if one else f"{self.level} {self.type} items"
+        if not self.watching:
+            if one:
+                return f"The hint block showed {items}. Choose the one you recall."
+            return f"The hint block showed {items}. Choose all the items you recall, one by one."
+        they, them = ("it", "it") if one else ("they", "them")
+        return (
+            f"The hint block on the left shows {items}. Remember {them}: {they} will not be "
+            f"shown again, and you will have to choose {them} among others. "
+            "When you have understood this, choose the action 'continue'."
+        )
 
     def choices(self) -> list[Action]:
         """Everything that still lies there."""

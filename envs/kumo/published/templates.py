@@ -111,14 +111,8 @@ def turn_templates(text: str) -> TurnTemplates:
     """
     response = _method(parse_module(text), "VanillaAgent", "response")
     instructions = list(_assigned(response, "cur_inst"))
-    joints = [
-        node.value.left.value
-        for node in ast.walk(response)
-        if isinstance(node, ast.AugAssign)
-        and isinstance(node.value, ast.BinOp)
-        and isinstance(node.value.left, ast.Constant)
-    ]
-    contents = [*_contents(response)]
+    joints = list(_joints(response))
+    contents = list(_contents(response))
     outcomes = [value for value in contents if _slots_of(value) == ["observation"]]
     begins = [value.value for value in contents if isinstance(value, ast.Constant)]
     if [len(found) for found in (instructions, joints, outcomes, begins)] != [1, 1, 1, 1]:
@@ -147,6 +141,16 @@ def _added(function: ast.FunctionDef, name: str) -> Iterator[ast.expr]:
     for node in ast.walk(function):
         if isinstance(node, ast.AugAssign) and _name(node.target) == name:
             yield node.value
+
+
+def _joints(function: ast.FunctionDef) -> Iterator[Any]:
+    """The constants that are added to something with another text behind them: ``message += "..." + text``."""
+    for node in ast.walk(function):
+        if not isinstance(node, ast.AugAssign):
+            continue
+        added = node.value
+        if isinstance(added, ast.BinOp) and isinstance(added.left, ast.Constant):
+            yield added.left.value
 
 
 def _name(target: ast.expr) -> str:

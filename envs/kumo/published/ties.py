@@ -16,10 +16,14 @@ def mean_actions(search: OptimalSearch) -> float:
     known: dict[frozenset[str], float] = {}
 
     def after(taken: frozenset[str]) -> float:
-        if taken not in known:
-            observed: dict[str, Observation] = {name: task.observations[task.position(name)] for name in taken}
-            tests = search.best_tests(observed)
-            known[taken] = 1 + (sum(after(taken | {name}) for name in tests) / len(tests) if tests else 0.0)
-        return known[taken]
+        if taken in known:
+            return known[taken]
+        observed: dict[str, Observation] = {name: task.observations[task.position(name)] for name in taken}
+        tests = search.best_tests(observed)
+        steps = 1.0
+        if tests:
+            steps += sum(after(taken | {name}) for name in tests) / len(tests)
+        known[taken] = steps
+        return steps
 
     return after(frozenset())
