@@ -211,16 +211,17 @@ class World(abc.ABC):
         Raises:
             ValueError: the task offers none, or more than its ``max_actions``, while the episode goes on.
         """
-        if self._actions is None:
-            options = self.options
-            if not (1 <= len(options) <= self.max_actions or self.done):
-                raise ValueError(
-                    f"KidGym task {self.name}, level {self.level}, offers {len(options)} actions at step {self.steps + 1}: "
-                    f"a list has at least 1 and, by the task's max_actions, at most {self.max_actions}"
-                )
-            if len(options) > 1:
-                Random(self._order + self.steps).shuffle(options)
-            self._actions = tuple(options)
+        if self._actions is not None:
+            return self._actions
+        options = self.options
+        if not (1 <= len(options) <= self.max_actions or self.done):
+            raise ValueError(
+                f"KidGym task {self.name}, level {self.level}, offers {len(options)} actions at step {self.steps + 1}: "
+                f"a list has at least 1 and, by the task's max_actions, at most {self.max_actions}"
+            )
+        if len(options) > 1:
+            Random(self._order + self.steps).shuffle(options)
+        self._actions = tuple(options)
         return self._actions
 
     @property

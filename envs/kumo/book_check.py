@@ -17,14 +17,17 @@ def book_problems(domain: Domain) -> list[str]:
     """What a reader finds wrong with books of all truths and tests of a domain, each of its phrasings used often."""
     task = Task(domain.name, domain.truths, domain.actions, (), "")
     own = domain.phrasings
-    variants = [own, *(Phrasings((each,) * _OFTEN) for each in own.rules_out)]
+    variants = [own]
+    variants += [Phrasings((each,) * _OFTEN) for each in own.rules_out]
     variants += [Phrasings(nothing=(each,) * _OFTEN) for each in own.nothing]
     problems = []
     for phrasings in variants:
         variant = dataclasses.replace(domain, phrasings=phrasings)
         try:
-            if read_book(write_book(task, variant), task, variant) != table_of(task):
-                problems.append(f"domain {domain.name!r}: a book is read back as another table")
+            read = read_book(write_book(task, variant), task, variant)
         except BookError as error:
             problems.append(f"domain {domain.name!r}: a book cannot be read back: {error}")
+            continue
+        if read != table_of(task):
+            problems.append(f"domain {domain.name!r}: a book is read back as another table")
     return list(dict.fromkeys(problems))

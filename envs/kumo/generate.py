@@ -10,10 +10,11 @@ import functools
 import math
 import operator
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
 from itertools import count as count_up
+from typing import NamedTuple
 
 from pysat.card import CardEnc
 from pysat.solvers import Minisat22
@@ -118,6 +119,17 @@ class _Draw:
         return tuple(sorted(self.truths)), tuple(sorted(self.choices))
 
 
+class _Parts(NamedTuple):
+    """What the actions of a domain can do for a task."""
+
+    decisive: dict[int, dict[int, list[int]]]
+    """By action, for each set of invalid truths (a bitmask) the states that rule out just these."""
+    related: list[int]
+    """The actions that can rule out any of the task's truths."""
+    barred: list[int]
+    """The actions that have nothing to show, as each state would rule out a valid truth."""
+
+
 class _Generator:
     """Draws one task after the other and remembers them to refuse duplicates."""
 
@@ -153,38 +165,17 @@ class _Generator:
         table = self.domain.rules_out
         sample = tuple(rng.sample(range(len(self.domain.truths)), self.truths))
         chosen_valid = tuple(rng.sample(sample, self.valid_truths)) if self.valid_truths > 1 else (rng.choice(sample),)
-        valid = sum([1 << truth for truth in chosen_valid])
-        sampled = sum([1 << truth for truth in sample])
-        decisive: dict[int, dict[int, list[int]]] = {}
-        related: list[int] = []
-        barred: list[int] = []
-        for action, states in enumerate(table):
-            # The states that the action may show, by which of these truths they rule out.
-            groups: dict[int, list[int]] = {}
-            touches = False
-            for state, gone in enumerate(states):
-                hit = gone & sampled
-                if hit & valid:
-                    touches = True
-                else:
-                    groups.setdefault(hit, []).append(state)
-            if not groups:  # several valid truths leave this action nothing to show
-                barred.append(action)
-                continue
-            groups.pop(0, None)  # states that rule out none of these truths decide nothing
-            if groups:
-                decisive[action] = groups
-            if groups or touches:
-                related.append(action)
-        chosen = _decide(decisive, sampled ^ valid, self.actions, rng)
+        valid, sampled = _mask(chosen_valid), _mask(sample)
+        parts = self.parts(sampled, valid)
+        chosen = _decide(parts.decisive, sampled ^ valid, self.actions, rng)
         if chosen is None:
             return None
-        spare = [action for action in related if action not in chosen]
+        spare = [action for action in parts.related if action not in chosen]
         chosen |= dict.fromkeys(self.fillers(spare, chosen, rng), -1)
         missing = self.actions - len(chosen)
         if missing > 0:
             # Actions that rule out none of these truths fill up the rest.
-            known = {*related, *barred}
+            known = {*parts.related, *parts.barred}
             rest = [action for action in range(len(table)) if action not in known]
             if len(rest) < missing:
                 return None
@@ -198,6 +189,29 @@ class _Generator:
         choices = [(action, self.state(action, state, valid, rng)) for action, state in chosen.items()]
         rng.shuffle(choices)
         return _Draw(sample, chosen_valid, tuple(choices))
+
+    def parts(self, sampled: int, valid: int) -> _Parts:
+        """The parts that the domain's actions can play in a task of these truths, as bitmasks."""
+        parts = _Parts({}, [], [])
+        for action, states in enumerate(self.domain.rules_out):
+            # The states that the action may show, by which of these truths they rule out.
+            groups: dict[int, list[int]] = {}
+            touches = False
+            for state, gone in enumerate(states):
+                hit = gone & sampled
+                if hit & valid:
+                    touches = True
+                else:
+                    groups.setdefault(hit, []).append(state)
+            if not groups:  # several valid truths leave this action nothing to show
+                parts.barred.append(action)
+                continue
+            groups.pop(0, None)  # states that rule out none of these truths decide nothing
+            if groups:
+                parts.decisive[action] = groups
+            if groups or touches:
+                parts.related.append(action)
+        return parts
 
     def fillers(self, spare: Sequence[int], chosen: Mapping[int, int], rng: random.Random) -> list[int]:
         """Tests that fill a task up: by chance, or with those that show numbers first until there are as many as asked for."""
@@ -248,6 +262,10 @@ class _Generator:
         if survivors != task.valid_truths:
             raise AssertionError(f"task {index} of {self.domain.name!r} leaves {survivors}, not {task.valid_truths}")
         return task
+
+
+def _mask(places: Iterable[int]) -> int:
+    return sum([1 << place for place in places])
 
 
 def _decide(

@@ -37,6 +37,8 @@ _DRAWN, _PERMUTED = "drawn:", "permuted:"
 
 Table = list[list[set[int]]]
 """For each action and state the truths ruled out."""
+Gone = dict[tuple[tuple[int, int], int], bool]
+"""By (action, state) and truth, whether it is ruled out."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +66,9 @@ class Structure:
     names: Kind = "words"
 
     def __post_init__(self) -> None:
-        for field, least in (("truths", 4), ("actions", 6), ("states", 2)):
-            value = getattr(self, field)
-            if type(value) is not int or value < least:
-                raise ValueError(f"structure.{field} must be a whole number of at least {least}, not {value!r}")
+        _check_whole("truths", self.truths, 4)
+        _check_whole("actions", self.actions, 6)
+        _check_whole("states", self.states, 2)
         _check_share("density", self.density)
         if self.overlap is not None:
             _check_share("overlap", self.overlap)
@@ -98,6 +99,11 @@ class Structure:
             if name not in known:
                 raise ValueError(f"structure: unknown setting {name!r}; known: {', '.join(known)}")
         return cls(**settings)
+
+
+def _check_whole(field: str, value: Any, least: int) -> None:
+    if type(value) is not int or value < least:
+        raise ValueError(f"structure.{field} must be a whole number of at least {least}, not {value!r}")
 
 
 def _check_share(field: str, value: Any) -> None:
@@ -202,18 +208,20 @@ def structured_sources(settings: Mapping[str, Any], domains: Sequence[str], seed
         ValueError: a setting is unknown or wrong.
     """
     if settings.get("names") == "permuted":
-        others = sorted(set(settings) - {"names"})
-        if others:
-            raise ValueError(
-                f"structure: permuted domains keep their structure, so {', '.join(others)} cannot be chosen"
-            )
-        return tuple(f"{_PERMUTED}{seed}:{domain}" for domain in domains)
+        return _permuted_sources(settings, domains, seed)
     of_structure = dict(settings)
     count = of_structure.pop("domains", 5)
     if type(count) is not int or not 1 <= count <= MOST_DOMAINS:
         raise ValueError(f"structure.domains must be a whole number from 1 to {MOST_DOMAINS:,}, not {count!r}")
     chosen = dataclasses.asdict(Structure.parse(of_structure))
     return tuple(_DRAWN + json.dumps([chosen, seed, index]) for index in range(count))
+
+
+def _permuted_sources(settings: Mapping[str, Any], domains: Sequence[str], seed: int) -> tuple[str, ...]:
+    others = sorted(set(settings) - {"names"})
+    if others:
+        raise ValueError(f"structure: permuted domains keep their structure, so {', '.join(others)} cannot be chosen")
+    return tuple(f"{_PERMUTED}{seed}:{domain}" for domain in domains)
 
 
 def domain_from(source: str) -> Domain:
@@ -277,7 +285,8 @@ def _cells(structure: Structure, blank: float, copied: float, rng: random.Random
             alone = rng.random() < share
             copies = rng.random() < copied
             gone[place, truth] = pattern if copies else alone
-    _mend(gone, structure, active, wanted, rng)
+    _mend(gone, structure, active, rng)
+    _meet(gone, structure, active, wanted, rng)
     table: Table = [[set() for _ in range(structure.states)] for _ in range(structure.actions)]
     for ((action, state), truth), is_gone in gone.items():
         if is_gone:
@@ -285,28 +294,25 @@ def _cells(structure: Structure, blank: float, copied: float, rng: random.Random
     return table
 
 
-def _mend(
-    gone: dict[tuple[tuple[int, int], int], bool],
-    structure: Structure,
-    active: list[tuple[int, int]],
-    wanted: int,
-    rng: random.Random,
-) -> None:
-    """Let no action rule out a truth in every state and no truth go free, and meet the number of cells exactly."""
+def _full(gone: Gone, action: int, truth: int, structure: Structure) -> bool:
+    """Whether an action rules a truth out in every state."""
+    return all(gone[(action, state), truth] for state in range(structure.states))
+
+
+def _mend(gone: Gone, structure: Structure, active: list[tuple[int, int]], rng: random.Random) -> None:
+    """Let no action rule out a truth in every state, and no truth go free."""
     states = range(structure.states)
-
-    def full(action: int, truth: int) -> bool:
-        return all(gone[(action, state), truth] for state in states)
-
     for action, truth in itertools.product(range(structure.actions), range(structure.truths)):
-        if full(action, truth):
+        if _full(gone, action, truth, structure):
             gone[(action, rng.choice(states)), truth] = False
-    against: dict[int, int] = {}
     for truth in range(structure.truths):
-        against[truth] = sum(gone[place, truth] for place in active)
-        if not against[truth]:
+        if not any(gone[place, truth] for place in active):
             gone[rng.choice(active), truth] = True
-            against[truth] = 1
+
+
+def _meet(gone: Gone, structure: Structure, active: list[tuple[int, int]], wanted: int, rng: random.Random) -> None:
+    """Meet the number of cells exactly, with no action that rules out a truth in every state, and no truth that is free."""
+    against = {truth: sum(gone[place, truth] for place in active) for truth in range(structure.truths)}
     surplus = sum(gone.values()) - wanted
     # Cells of the states in use first, so that states which rule out nothing stay as they are where that is possible.
     in_use = [cell for cell in gone if cell[0] in active]
@@ -315,15 +321,14 @@ def _mend(
     for cell in cells:
         (action, _), truth = cell
         if surplus > 0:
-            # Too many: a truth keeps one cell at least.
+            # A truth keeps one cell at least.
             if gone[cell] and against[truth] > 1:
                 gone[cell] = False
                 surplus -= 1
                 against[truth] -= 1
         elif surplus < 0 and not gone[cell]:
-            # Too few: none may be added that would rule the truth out in every state.
             gone[cell] = True
-            if full(action, truth):
+            if _full(gone, action, truth, structure):
                 gone[cell] = False
                 continue
             surplus += 1

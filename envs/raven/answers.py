@@ -221,15 +221,15 @@ def iraven_candidates(
 def _bisected(changes: list[_Changeable], truth: Candidate) -> list[Candidate]:
     """Eight candidates as I-RAVEN's attribute bisection tree makes them: each level changes one attribute of half of them."""
     candidates = [truth]
-    if len(changes) == 3:
-        for each in changes:
-            change = each.alternatives.draw()
-            candidates += [each.apply(change, candidate) for candidate in candidates]
-        return candidates
-    if len(changes) == 1:  # seven values of the only attribute
-        (only,) = changes
-        draws = [only.alternatives.draw() for _ in range(7)]
-        return candidates + [only.apply(change, truth) for change in draws]
+    match changes:
+        case [_, _, _]:
+            for each in changes:
+                change = each.alternatives.draw()
+                candidates += [each.apply(change, candidate) for candidate in candidates]
+            return candidates
+        case [only]:  # seven values of the only attribute
+            draws = [only.alternatives.draw() for _ in range(7)]
+            return candidates + [only.apply(change, truth) for change in draws]
     # One value more of the first attribute, and three of the second for each of both.
     first, second = changes
     candidates.append(first.apply(first.alternatives.draw(), truth))

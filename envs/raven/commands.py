@@ -39,7 +39,8 @@ def generate_files(directory: Path, configurations: Iterable[str], count: int, s
             stem = folder / file_stem(index)
             if stem.with_name(stem.name + ".npz").exists():
                 raise FileExistsError(f"{stem}.npz is there already; choose an empty directory")
-            write(official(generate(form.name, seed + index, style)), stem)
+            problem = generate(form.name, seed + index, style)
+            write(official(problem), stem)
     return len(forms) * count
 
 
@@ -88,14 +89,16 @@ def show(problem: Problem, image: Path | None) -> Iterator[str]:
     form = problem.configuration
     yield f"{form.name} ({form.title}), {problem.style} candidates, answer {problem.target + 1}"
     for layout, rules in zip(form.layouts, problem.rules, strict=True):
-        words = [
-            f"{rule.name} {rule.attribute}" + (f" {rule.parameter:+d}" if rule.parameter else "") for rule in rules
-        ]
+        words = []
+        for rule in rules:
+            step = f" {rule.parameter:+d}" if rule.parameter else ""
+            words.append(f"{rule.name} {rule.attribute}{step}")
         yield f"  {layout.component}: {', '.join(words)}"
     verdict = solve(problem)
     yield f"  rule groups that candidates 1..8 complete: {', '.join(map(str, verdict.satisfied))}"
     if image:
-        Image.fromarray(np.ascontiguousarray(puzzle(problem).render()[:, :, 0])).save(image)
+        pixels = puzzle(problem).render()[:, :, 0]
+        Image.fromarray(np.ascontiguousarray(pixels)).save(image)
         yield f"  drawn to {image}"
 
 

@@ -170,13 +170,14 @@ def _least_chances(
         rows = [views[0:3], views[3:6]]
         if not holds(rule, rows, slots):
             continue
+        chance = _chance(rule)
         # A Constant holds of entities that move, too, if those of the third row move as those above do.
         steps = _shared_steps(rows, given, slots) if rule.name == "Constant" else []
         if steps:
             for number, candidate in enumerate(offered):
                 row = [*views[6:8], rule_views([candidate], rule)[0]]
                 if _constant_on_the_way(rule, row, [*given[6:8], candidate], steps, slots):
-                    found[number] = _chance(rule)
+                    found[number] = chance
             continue
         # The three levels of Distribute_Three are those of the rows above.
         earlier = rows if rule.name == "Distribute_Three" else []
@@ -184,9 +185,8 @@ def _least_chances(
             third = [*views[6:8], last]
             if not holds(rule, [*earlier, third], slots):
                 continue
-            chance = _chance(rule)
-            least = found[number]
-            found[number] = chance if least is None else min(least, chance)
+            before = found[number]
+            found[number] = chance if before is None else min(before, chance)
     return found
 
 

@@ -117,11 +117,10 @@ def _places(problem: Problem, panel: Panel) -> list[Place]:
     found = []
     for layout, component in zip(problem.configuration.layouts, panel.components, strict=True):
         part = PART_NAMES[layout.component]
-        entities = {entity.slot: entity for entity in component.entities}
+        looks = {entity.slot: _look(layout, entity, official) for entity in component.entities}
         for slot, name in enumerate(PLACES[layout.name]):
-            entity = entities.get(slot)
-            look = None if entity is None else _look(layout, entity, official)
-            found.append(Place(part, name, layout.slots[slot][0], look))
+            row = layout.slots[slot][0]
+            found.append(Place(part, name, row, looks.get(slot)))
     return found
 
 

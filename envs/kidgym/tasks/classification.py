@@ -42,9 +42,11 @@ class Classification(World):
         if self.balanced:
             self.max_actions = max(self.max_actions, len(SLOTS) * count)
             different = rng.sample(items, min(self.level + 1, count))
-            things = [*different, *rng.choices(items, k=2 * self.level - len(different))]
+            more = rng.choices(items, k=2 * self.level - len(different))
+            things = [*different, *more]
         self.things = tuple(things)
-        self.scene = self.scatter(rng, [Item(sprite) for sprite in [*things, *baskets]])
+        shown = [Item(sprite) for sprite in (*things, *baskets)]
+        self.scene = self.scatter(rng, shown)
 
     @property
     def goal(self) -> str:

@@ -50,9 +50,11 @@ def stream_likely(domain: Domain, truths: int = 4, tests: int = 6, seed: int = 0
     found = failures = 0
     for plain in stream_tasks(smaller, truths, tests, seed=seed):
         task = _with_evidence(plain, index=found)
-        if entries(truths, task.tests) <= MOST_ENTRIES and least_certainty(task) >= ENOUGH:
+        small_enough = entries(truths, task.tests) <= MOST_ENTRIES
+        if small_enough and least_certainty(task) >= ENOUGH:
             yield task
-            found, failures = found + 1, 0
+            found += 1
+            failures = 0
             continue
         failures += 1
         if failures == TRIES:
