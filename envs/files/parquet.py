@@ -80,17 +80,21 @@ def check_memory(path: str | Path, file: pq.ParquetFile, read: Collection[str] |
         return
     leaves: Collection[int] = range(file.metadata.num_columns)
     if names is not None:
-        # A name stands for a column, and for all that is nested in it.
-        within = tuple(f"{name}." for name in names)
-        named = []
-        for leaf in leaves:
-            leaf_path = file.schema.column(leaf).path
-            if leaf_path in names or leaf_path.startswith(within):
-                named.append(leaf)
-        leaves = named
+        leaves = _leaves_of(file, names)
     most = max(MOST_BYTES, MOST_RATIO * status.st_size)
     _check_leaves(Path(path), file.metadata, leaves, most)
     _sound.add(version)
+
+
+def _leaves_of(file: pq.ParquetFile, names: Collection[str]) -> list[int]:
+    """The leaves that names stand for: a column's own, and all that are nested in it."""
+    within = tuple(f"{name}." for name in names)
+    leaves = []
+    for leaf in range(file.metadata.num_columns):
+        path = file.schema.column(leaf).path
+        if path in names or path.startswith(within):
+            leaves.append(leaf)
+    return leaves
 
 
 def _check_leaves(path: Path, footer: pq.FileMetaData, leaves: Collection[int], most: int) -> None:

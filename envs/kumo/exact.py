@@ -14,7 +14,7 @@ What is certain can be told of a game of any size, values only of games in which
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import combinations
 
 import numpy as np
@@ -72,6 +72,10 @@ def values(task: Task, taken: Collection[str]) -> Mapping[str, float]:
     return _values(task, frozenset(taken))
 
 
+def _mask(places: Iterable[int]) -> int:
+    return sum(1 << place for place in places)
+
+
 @functools.lru_cache(maxsize=1 << 11)
 def _values(task: Task, taken: frozenset[str]) -> Mapping[str, float]:
     rest = task.after(taken)
@@ -83,9 +87,9 @@ def _values(task: Task, taken: frozenset[str]) -> Mapping[str, float]:
     places = [task.truths.index(truth) for truth in rest.truths]
     weights = np.zeros(1 << len(places))
     for right in combinations(range(len(places)), len(task.valid_truths)):
-        # The same truths as bits of the whole task and of the rest of it.
-        of_task = sum(1 << places[truth] for truth in right)
-        of_rest = sum(1 << truth for truth in right)
+        # The same truths as a set of the whole task's and of the rest's.
+        of_task = _mask(places[truth] for truth in right)
+        of_rest = _mask(right)
         weights[of_rest] = 1 / at_first.get(of_task, np.inf)
     outcomes = outcomes_of(rest)
     most = max(map(len, outcomes), default=1)

@@ -37,8 +37,10 @@ _DRAWN, _PERMUTED = "drawn:", "permuted:"
 
 Table = list[list[set[int]]]
 """For each action and state the truths ruled out."""
-Gone = dict[tuple[tuple[int, int], int], bool]
-"""By (action, state) and truth, whether it is ruled out."""
+Cell = tuple[tuple[int, int], int]
+"""(action, state) and a truth."""
+Gone = dict[Cell, bool]
+"""Whether the state rules the truth out."""
 
 
 @dataclass(frozen=True)
@@ -312,11 +314,19 @@ def _mend(gone: Gone, structure: Structure, active: list[tuple[int, int]], rng: 
 
 def _meet(gone: Gone, structure: Structure, active: list[tuple[int, int]], wanted: int, rng: random.Random) -> None:
     """Meet the number of cells exactly, with no action that rules out a truth in every state, and no truth that is free."""
-    against = {truth: sum(gone[place, truth] for place in active) for truth in range(structure.truths)}
+    against: dict[int, int] = {}
+    for truth in range(structure.truths):
+        against[truth] = sum(gone[place, truth] for place in active)
     surplus = sum(gone.values()) - wanted
     # Cells of the states in use first, so that states which rule out nothing stay as they are where that is possible.
-    in_use = [cell for cell in gone if cell[0] in active]
-    idle = [cell for cell in gone if cell[0] not in active]
+    in_use: list[Cell] = []
+    idle: list[Cell] = []
+    for cell in gone:
+        place, _ = cell
+        if place in active:
+            in_use.append(cell)
+        else:
+            idle.append(cell)
     cells = rng.sample(in_use, len(in_use)) + rng.sample(idle, len(idle))
     for cell in cells:
         (action, _), truth = cell

@@ -114,6 +114,7 @@ class Task:
 
     def to_json(self) -> dict[str, Any]:
         """The task as JSON values: the keys of the published task files, with the outcome table beside them."""
+        valid = [self.valid_truth, *self.also_valid]
         outcomes = {action.name: [_state_to_json(state) for state in action.states] for action in self.actions}
         fields: dict[str, Any] = {
             "domain": self.domain,
@@ -122,7 +123,7 @@ class Task:
             "observations": dict(zip(self.action_names, self.observations, strict=True)),
             "seed": self.seed,
             "index": self.index,
-            "valid_truth": [self.valid_truth, *self.also_valid] if self.also_valid else self.valid_truth,
+            "valid_truth": valid if self.also_valid else self.valid_truth,
             "action_types": {action.name: action.outcome for action in self.actions},
             "units": {action.name: action.unit for action in self.actions if action.unit},
             "outcomes": outcomes,

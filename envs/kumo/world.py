@@ -161,8 +161,7 @@ class _Games:
         picked = [*chosen, *fillers][: self.actions]
         tests = [action.restricted(sample) for action in picked]
         # A right answer that nothing could rule out would be known before the first test.
-        touched = any(right in state.rules_out for action in tests for state in action.states)
-        if not (touched or self.give_aways):
+        if not self.give_aways and not _touched(right, tests):
             return right, (), ()
         rng.shuffle(tests)
         return right, tuple(sample), tuple(tests)
@@ -284,6 +283,11 @@ def _tests_taken(search: OptimalSearch, task: Task) -> int:
     while (move := search.best(task.shown(taken))) in task.action_names:
         taken.append(move)
     return len(taken)
+
+
+def _touched(truth: str, tests: Iterable[Action]) -> bool:
+    """Whether any outcome of any of the tests rules a truth out."""
+    return any(truth in state.rules_out for test in tests for state in test.states)
 
 
 def _possible(action: Action, truth: str) -> frozenset[int]:

@@ -21,6 +21,10 @@ DRAWN: Final[tuple[str, ...]] = (
 """Sprites that are drawings of their own. Quarters and piles are made of the animals, fruit and food among them."""
 
 
+def _has_drawings(folder: Path) -> bool:
+    return any(path.suffix in (".svg", ".png") for path in folder.rglob("*"))
+
+
 @lru_cache(maxsize=16)
 def check_skin(skin: str) -> None:
     """Reads every drawing that a skin has for a built-in sprite or background once.
@@ -30,8 +34,7 @@ def check_skin(skin: str) -> None:
     """
     if not Path(skin).is_dir():
         raise ValueError(f"skin {skin!r} is not a folder")
-    drawings = (path for path in Path(skin).rglob("*") if path.suffix in (".svg", ".png"))
-    if next(drawings, None) is None:
+    if not _has_drawings(Path(skin)):
         raise ValueError(
             f"skin {skin!r} holds no drawing: a sprite {DRAWN[0]!r} would be its file {DRAWN[0]}.svg or .png"
         )

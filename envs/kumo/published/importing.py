@@ -172,10 +172,13 @@ def _environments(checkout: Path, imported: Imported) -> Mapping[str, str]:
             imported.warnings.append(Flaw("refused", name.removesuffix("_env.py"), f"is left out: {cause}"))
             continue
         for env in _REGISTERED.findall(source):
-            has_tasks = any(exists(checkout, _task_file(env, *size)) for size in DIFFICULTIES.values())
-            if has_tasks:
+            if _has_tasks(checkout, env):
                 found[env] = source
     return found
+
+
+def _has_tasks(checkout: Path, env: str) -> bool:
+    return any(exists(checkout, _task_file(env, *size)) for size in DIFFICULTIES.values())
 
 
 def size_name(truths: int, actions: int) -> str:

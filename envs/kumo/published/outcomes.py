@@ -26,11 +26,7 @@ def read_table(variables: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Act
     Raises:
         NotDataError: the variables are not those of a domain.
     """
-    for truths_name, actions_name in _VARIABLES:
-        if truths_name in variables and actions_name in variables:
-            break
-    else:
-        raise NotDataError("has no Truths and Actions")
+    truths_name, actions_name = _variables_of(variables)
     warnings: list[str] = []
     truths = _list_of_names(variables[truths_name], truths_name, warnings)
     listed = _list_of_names(variables[actions_name], actions_name, warnings)
@@ -41,6 +37,14 @@ def read_table(variables: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Act
     warnings += [f"{name!r} has no outcomes" for name in listed if name not in outcomes]
     warnings += _problems(truths, actions)
     return truths, actions, warnings
+
+
+def _variables_of(variables: Mapping[str, Any]) -> tuple[str, str]:
+    """What a module calls its truths and actions."""
+    for truths, actions in _VARIABLES:
+        if truths in variables and actions in variables:
+            return truths, actions
+    raise NotDataError("has no Truths and Actions")
 
 
 def _list_of_names(value: Any, what: str, warnings: list[str]) -> tuple[str, ...]:
@@ -60,22 +64,25 @@ def _action(name: Any, entry: Any, truths: Sequence[str], warnings: list[str]) -
     kind, states = entry.get("type"), entry.get("states")
     if not isinstance(kind, str) or not isinstance(states, dict):
         raise no_table
-    table = []
+    table = tuple(_states(name, states, truths, warnings))
+    fits = _FITTING.get(kind)
+    if fits is None:
+        warnings.append(f"{name!r} has outcomes of the type {kind!r}, which the published code never reads")
+        return Action(name, "other", table)
+    odd = [key for key in states if not fits(key)]
+    if odd:
+        warnings.append(f"{name!r}, of the type {kind!r}, has outcomes such as {odd[0]!r}")
+    return Action(name, entry["type"], table)
+
+
+def _states(name: str, states: Mapping[Any, Any], truths: Sequence[str], warnings: list[str]) -> Iterator[State]:
     for key, gone in states.items():
         if not isinstance(gone, Names | list | tuple):
             raise NotDataError(f"Outcomes[{name!r}][{key!r}] is no set of names")
         unknown = [truth for truth in gone if truth not in truths]
         if unknown:
             warnings.append(f"{name!r}, outcome {key!r} rules out {', '.join(map(repr, unknown))}, no truth")
-        table.append(State(_state_value(key), _in_order(gone, truths)))
-    fits = _FITTING.get(kind)
-    if fits is None:
-        warnings.append(f"{name!r} has outcomes of the type {kind!r}, which the published code never reads")
-        return Action(name, "other", tuple(table))
-    odd = [key for key in states if not fits(key)]
-    if odd:
-        warnings.append(f"{name!r}, of the type {kind!r}, has outcomes such as {odd[0]!r}")
-    return Action(name, entry["type"], tuple(table))
+        yield State(_state_value(key), _in_order(gone, truths))
 
 
 def _in_order(gone: Iterable[str], truths: Sequence[str]) -> tuple[str, ...]:

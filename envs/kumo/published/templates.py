@@ -85,12 +85,7 @@ def system_template(text: str, env: str) -> tuple[Template, str]:
         NotDataError: the source is not built like the published ones.
     """
     tree = parse_module(text)
-    modules: list[str] = []
-    for node in tree.body:
-        if not isinstance(node, ast.ImportFrom) or node.module is None:
-            continue
-        if node.module.startswith("env.data."):
-            modules.append(node.module.rpartition(".")[2])
+    modules = list(_data_modules(tree))
     # The prompt is assigned once, and the book added to it where one is given.
     prompt = _method(tree, env, "get_system_prompt")
     start = list(_assigned(prompt, "system_prompt"))
@@ -118,6 +113,15 @@ def turn_templates(text: str) -> TurnTemplates:
     if [len(found) for found in (instructions, joints, outcomes, begins)] != [1, 1, 1, 1]:
         raise NotDataError("VanillaAgent.response is not built like the published one")
     return TurnTemplates(_template(instructions[0]), _template(outcomes[0]), str(joints[0]), str(begins[0]))
+
+
+def _data_modules(tree: ast.Module) -> Iterator[str]:
+    """The last names of the modules below ``env.data`` that a module imports from."""
+    for node in tree.body:
+        if not isinstance(node, ast.ImportFrom) or node.module is None:
+            continue
+        if node.module.startswith("env.data."):
+            yield node.module.rpartition(".")[2]
 
 
 def _method(tree: ast.Module, cls: str, name: str) -> ast.FunctionDef:
