@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import yaml
@@ -115,13 +115,21 @@ def _out_of_bounds(body: Mapping[str, Any]) -> list[str]:
         too_long = [name for name in names if len(name) > LONGEST_NAME]
         found += [f"{key}: the name {brief(name, 40)!r} is too long" for name in too_long]
     actions = body.get("actions")
-    for name, entry in actions.items() if isinstance(actions, dict) else ():
-        outcomes = _names_in(entry.get("outcomes")) if isinstance(entry, dict) else []
-        if len(outcomes) > MOST_OUTCOMES:
-            found.append(f"action {brief(str(name), 40)!r}: more than {MOST_OUTCOMES} outcomes")
-        if any(len(outcome) > LONGEST_NAME for outcome in outcomes):
-            found.append(f"action {brief(str(name), 40)!r}: an outcome is longer than {LONGEST_NAME} characters")
+    if isinstance(actions, dict):
+        for name, entry in actions.items():
+            found += _outcomes_out_of_bounds(name, entry)
     return found
+
+
+def _outcomes_out_of_bounds(name: Any, entry: Any) -> Iterator[str]:
+    if not isinstance(entry, dict):
+        return
+    action = f"action {brief(str(name), 40)!r}"
+    outcomes = _names_in(entry.get("outcomes"))
+    if len(outcomes) > MOST_OUTCOMES:
+        yield f"{action}: more than {MOST_OUTCOMES} outcomes"
+    if any(len(outcome) > LONGEST_NAME for outcome in outcomes):
+        yield f"{action}: an outcome is longer than {LONGEST_NAME} characters"
 
 
 def _names_in(entries: Any) -> list[str]:

@@ -97,15 +97,19 @@ class Folder:
             ValueError: the file holds something else.
         """
         path = self.path / "proposals.yaml"
+        found: list[Proposal] = []
         if not path.is_file():
-            return []
+            return found
         try:
-            entries = read_yaml(path)
-            return [Proposal.read(entry, str(entry.get("category", ""))) for entry in entries or []]
+            for entry in read_yaml(path) or []:
+                category = str(entry.get("category", ""))
+                found.append(Proposal.read(entry, category))
         except FileError:
+            # Its message names the file already.
             raise
         except (ValueError, AttributeError, TypeError) as error:
             raise ValueError(f"{path}: {' '.join(str(error).split())}") from None
+        return found
 
     def domains(self) -> list[Path]:
         """The files of the accepted domains."""
@@ -127,18 +131,17 @@ class Folder:
         # What was written or revised is checked, and what the check refused is revised.
         written = self._written(number)
         before = written if stage == "check" else self.run("check", number)
-        if before is None or not before.complete:
-            return []
         texts = written.results() if written else {}
         found = []
-        for place, row in before.results().items():
-            accepted = stage != "check" and row["accepted_by"]
-            if accepted or place >= len(tasks):  # there are fewer tasks now than there were
+        for place, row in _to_do(stage, before).items():
+            # There may be fewer tasks now than there were.
+            if place >= len(tasks):
                 continue
             domain, task = tasks[place]
             text = texts.get(place, {}).get("result")
-            complaints = tuple(row["complaints"] or ())
-            found.append((place, Draft(domain, task, text or "", complaints)))
+            complaints = row["complaints"]
+            draft = Draft(domain, task, text or "", tuple(complaints or ()))
+            found.append((place, draft))
         return found
 
     def _written(self, number: int) -> StageRun | None:
@@ -223,3 +226,13 @@ def proposals_text(proposals: Sequence[Proposal]) -> str:
     entries = [{**each.header, "truths": list(each.truths), "actions": list(each.actions)} for each in proposals]
     head = "# Domains that a model proposed. Edit or delete entries before domains are written.\n"
     return head + str(yaml.safe_dump(entries, sort_keys=False, allow_unicode=True, width=120))
+
+
+def _to_do(stage: Stage, before: StageRun | None) -> Mapping[int, Mapping[str, Any]]:
+    """What the stage before leaves for this one: nothing until it is complete, and nothing to revise of what it accepted."""
+    if before is None or not before.complete:
+        return {}
+    rows = before.results()
+    if stage == "check":
+        return rows
+    return {place: row for place, row in rows.items() if not row["accepted_by"]}

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from envs.kumo import Domain, Task
+from envs.kumo import Action, Domain, Task
 from envs.kumo.book_reader import BookError, Table, read_book, table_of
 from envs.kumo.names import words
 from envs.kumo.prose import NOTHING, NOTHING_AT_ALL, ONLY, RULES_OUT
@@ -73,23 +73,31 @@ def lint_book(book: str, task: Task) -> list[str]:
     hidden = hidden_character(book)
     if hidden:
         found.append(f"unclear: the book holds the hidden character {hidden}")
-    for mark in "<>[]{}|`":
-        if mark in book:
-            found.append(f"chatter: the book holds {mark}; it is to be plain prose")
-            break
+    marks = [mark for mark in "<>[]{}|`" if mark in book]
+    if marks:
+        found.append(f"chatter: the book holds {marks[0]}; it is to be plain prose")
     if not book.startswith("# "):
         found.append('chatter: the first line must be "# " and the title')
-    outcomes = dict.fromkeys(state.text for action in task.actions for state in action.states)
-    for kind, names in (("truth", task.truths), ("test", task.action_names), ("outcome", outcomes)):
-        for name in names:
-            if name not in book:
-                near = _nearest(name, book)
-                hint = f"; there is {near!r}" if near else ""
-                found.append(f"misspelled: the {kind} {name!r} is not named{hint}")
+    found += _misspelled(book, task)
     # An outcome only ever rules out; a sentence that says otherwise misleads about the rules of the game.
     for sentence in re.split(r"(?<=[.;])\s+", book):
-        if _PROVES.search(sentence) and any(name in sentence for name in task.truths):
+        if not _PROVES.search(sentence):
+            continue
+        if any(name in sentence for name in task.truths):
             found.append(f"confirmed: {brief(sentence, 120)!r} says what an outcome speaks for")
+    return found
+
+
+def _misspelled(book: str, task: Task) -> list[str]:
+    """The names of the game that a book does not hold."""
+    found = []
+    outcomes = dict.fromkeys(state.text for action in task.actions for state in action.states)
+    for kind, names in (("truth", task.truths), ("test", task.action_names), ("outcome", outcomes)):
+        lacking = [name for name in names if name not in book]
+        for name in lacking:
+            near = _nearest(name, book)
+            hint = f"; there is {near!r}" if near else ""
+            found.append(f"misspelled: the {kind} {name!r} is not named{hint}")
     return found
 
 
@@ -134,23 +142,36 @@ def _unknown_form(book: str, task: Task, domain: Domain) -> str:
         head = re.match(r"\*\*(.+?)\.\*\* ", paragraph)
         subject = head[1] if head else ""
         body = paragraph[head.end() :] if head else paragraph
-        if subject not in actions:  # a definition, a note or the title
-            others = [truth for truth in task.truths if truth != subject]
-            marked = _marked(body, {"t": others, "a": task.action_names, "o": _outcomes(task)})
-            if "⟦" in marked and not paragraph.startswith("# "):
-                return paragraph
-            continue
-        action = actions[subject]
-        outcomes = [f"“{state.text}”" if isinstance(state.value, str) else state.text for state in action.states]
-        names = {"t": task.truths, "a": task.action_names, "o": outcomes}
-        marked = _marked(body, names)
-        if action.unit:  # numbers may stand with their unit
-            marked = re.sub(rf"(?<=⟧) {re.escape(action.unit)}(?!\w)", "", marked)
-        for sentence in re.split(r"(?<=[.;])\s+", marked):
-            plain = _lists(sentence)
-            names_something = "⟦o" in plain or "⟦t" in plain
-            if names_something and not any(form.fullmatch(plain) for form in forms):
-                return _unmarked(sentence, names)
+        if subject in actions:
+            odd = _unknown_sentence(body, actions[subject], task, forms)
+            if odd:
+                return odd
+        elif not paragraph.startswith("# ") and _names_another(body, subject, task):
+            # A definition or a note; the title may name what it likes.
+            return paragraph
+    return ""
+
+
+def _names_another(body: str, subject: str, task: Task) -> bool:
+    """Whether a paragraph on something else than a test names a test, an outcome or another truth than its subject."""
+    others = [truth for truth in task.truths if truth != subject]
+    marked = _marked(body, {"t": others, "a": task.action_names, "o": _outcomes(task)})
+    return "⟦" in marked
+
+
+def _unknown_sentence(body: str, action: Action, task: Task, forms: Sequence[re.Pattern[str]]) -> str:
+    """The first sentence of a test's paragraph that names outcomes or truths in no known form."""
+    outcomes = [f"“{state.text}”" if isinstance(state.value, str) else state.text for state in action.states]
+    names = {"t": task.truths, "a": task.action_names, "o": outcomes}
+    marked = _marked(body, names)
+    if action.unit:
+        # Numbers may stand with their unit.
+        marked = re.sub(rf"(?<=⟧) {re.escape(action.unit)}(?!\w)", "", marked)
+    for sentence in re.split(r"(?<=[.;])\s+", marked):
+        plain = _lists(sentence)
+        names_something = "⟦o" in plain or "⟦t" in plain
+        if names_something and not any(form.fullmatch(plain) for form in forms):
+            return _unmarked(sentence, names)
     return ""
 
 
@@ -214,12 +235,22 @@ def table_from(data: Any, task: Task) -> tuple[dict[str, dict[str, frozenset[str
         told = table.setdefault(action.name, {})
         for outcome, gone in outcomes.items():
             text = known.get(words(str(outcome)))
-            named = [words(str(name)) for name in gone] if isinstance(gone, list) else None
-            if text is None or named is None or not truths.keys() >= set(named):
+            named = _truths_of(gone, truths)
+            if text is None or named is None:
                 wrong.append(f"{action.name}: {brief(str(outcome), 60)!r} is no outcome with a list of known truths")
-                continue
-            told[text] = frozenset(truths[name] for name in named)
+            else:
+                told[text] = named
     return table, wrong
+
+
+def _truths_of(gone: Any, truths: Mapping[tuple[str, ...], str]) -> frozenset[str] | None:
+    """The truths of a list, which ``truths`` has by their words; None where it is no list, or one is unknown."""
+    if not isinstance(gone, list):
+        return None
+    named = [words(str(name)) for name in gone]
+    if not truths.keys() >= set(named):
+        return None
+    return frozenset(truths[name] for name in named)
 
 
 def compare(table: Table, task: Task) -> Iterator[str]:
@@ -231,13 +262,15 @@ def compare(table: Table, task: Task) -> Iterator[str]:
             told = table.get(name, {}).get(outcome)
             if told is None:
                 yield f"missing: {place}: the book does not say what it rules out"
-            elif told == everything - gone and gone:
+                continue
+            if gone and told == everything - gone:
                 yield f"inverted: {place}: the book rules out just those that it leaves; right is {_named(gone)}"
-            else:
-                if lost := gone - told:
-                    yield f"missing: {place}: rules out {_named(lost)}, too"
-                if more := told - gone:
-                    yield f"extra: {place}: does not rule out {_named(more)}"
+                continue
+            lost, more = gone - told, told - gone
+            if lost:
+                yield f"missing: {place}: rules out {_named(lost)}, too"
+            if more:
+                yield f"extra: {place}: does not rule out {_named(more)}"
 
 
 def _named(names: frozenset[str]) -> str:

@@ -7,7 +7,7 @@ The published domains, which models wrote for the paper, have such faults nearly
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -57,15 +57,22 @@ def repaired(body: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 def twins(body: Mapping[str, Any]) -> Iterator[str]:
     """Truths that just the same outcomes rule out, a line for each pair: no fault, as no game has both."""
     ruled_out_by: dict[str, set[tuple[str, str]]] = {truth: set() for truth in body["truths"]}
-    for action, entry in body["actions"].items():
-        for outcome, gone in entry["outcomes"].items():
-            for truth in gone:
-                ruled_out_by.setdefault(truth, set()).add((action, outcome))
+    for truth, outcome in _rulings(body):
+        ruled_out_by.setdefault(truth, set()).add(outcome)
+    # The first truth of each set of outcomes.
     first: dict[frozenset[tuple[str, str]], str] = {}
     for truth, outcomes in ruled_out_by.items():
         other = first.setdefault(frozenset(outcomes), truth)
         if other != truth:
             yield f"truths {other!r} and {truth!r} are ruled out by just the same outcomes: no game has both"
+
+
+def _rulings(body: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Each truth with each test and outcome that rule it out."""
+    for action, entry in body["actions"].items():
+        for outcome, gone in entry["outcomes"].items():
+            for truth in gone:
+                yield truth, (action, outcome)
 
 
 def _join_truths(truths: dict[Any, Any], notes: list[str]) -> None:
@@ -127,19 +134,13 @@ def _parted(action: Any, outcomes: dict[Any, list[Any]], notes: list[str]) -> di
     for place, (outcome, gone) in enumerate(outcomes.items()):
         ends = [Decimal(end) for end in str(outcome).split(" to ")]
         ranges.append(_Range(place, min(ends), max(ends), gone))
-    # The step between two ranges: a unit of the last decimal that the test's numbers have.
-    ends = [each.low for each in ranges] + [each.high for each in ranges]
-    least = min(Decimal(1).scaleb(_exponent(end)) for end in ends)
+    least = _least_step(ranges)
     ranges.sort(key=lambda each: (each.low, each.high))
     kept: list[_Range] = []
     for each in ranges:
         # Those before it that it meets give way if they are listed later, else it does.
-        while kept and each.low <= kept[-1].high and each.place < kept[-1].place:
-            kept[-1].high = each.low - least
-            if kept[-1].high >= kept[-1].low:
-                break
-            # Nothing is left of it.
-            notes.append(f"action {action!r}: outcome {kept.pop().text!r} left out, which lies within another one")
+        for text in _giving_way(kept, each, least):
+            notes.append(f"action {action!r}: outcome {text!r} left out, which lies within another one")
         if kept and each.low <= kept[-1].high:
             each.low = kept[-1].high + least
         if each.low <= each.high:
@@ -150,6 +151,29 @@ def _parted(action: Any, outcomes: dict[Any, list[Any]], notes: list[str]) -> di
     if list(found) != list(outcomes):
         notes.append(f"action {action!r}: ranges parted and in ascending order: {', '.join(found)}")
     return found
+
+
+def _giving_way(kept: list[_Range], new: _Range, least: Decimal) -> list[str]:
+    """Cut the ranges that a new one meets and that are listed after it; those of which nothing is left, in words."""
+    gone = []
+    while kept:
+        last = kept[-1]
+        if new.low > last.high or new.place >= last.place:
+            break
+        last.high = new.low - least
+        if last.high >= last.low:
+            break
+        gone.append(kept.pop().text)
+    return gone
+
+
+def _least_step(ranges: Sequence[_Range]) -> Decimal:
+    """The step between two ranges: a unit of the last decimal that the test's numbers have."""
+    steps = []
+    for each in ranges:
+        for end in (each.low, each.high):
+            steps.append(Decimal(1).scaleb(_exponent(end)))
+    return min(steps)
 
 
 def _exponent(number: Decimal) -> int:
