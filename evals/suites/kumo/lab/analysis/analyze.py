@@ -107,12 +107,17 @@ def analyze(opened: Sequence[OpenedRun], scores: Path | None = None) -> Analysis
                 continue
             mine = [each for each in join_runs(run.plan, run.episodes()) if each.status]
             played += mine
-            for each in {each.game: each for each in mine}.values():
+            games = {each.game: each for each in mine}
+            for game, each in games.items():
                 puzzle = suite.puzzle(each.domain, each.difficulty, each.index)
-                signatures[each.game] = signature(puzzle.task)
+                signatures[game] = signature(puzzle.task)
                 domains[each.domain] = puzzle.domain
     if not played:
         raise ValueError("no episode of KUMO has been played in these runs")
     models = [run for run in played if run.player.partition(" (")[0] not in built_in]
-    known = [*measured_scores(played, others), *published_scores(), *(read_scores(scores) if scores else ())]
-    return Analysis(played, models or played, [*domains.values()], signatures, [*correlations(known)])
+    known = [*measured_scores(played, others), *published_scores()]
+    if scores:
+        known += read_scores(scores)
+    # Without a model, domains are ranked by whoever played.
+    ranked = models or played
+    return Analysis(played, ranked, [*domains.values()], signatures, [*correlations(known)])

@@ -64,19 +64,24 @@ def measured_scores(runs: Sequence[Run], others: Iterable[tuple[Suite, RunData]]
     for (difficulty, player), members in groups_of(runs, lambda run: (run.difficulty, run.player)).items():
         success = mean_of(members, lambda run: run.success)
         kumo.setdefault(f"kumo {difficulty}: success", {})[player] = success.mean
+        # Of won games only.
         relative = mean_of(members, lambda run: run.published_relative_actions, RELATIVE)
-        if relative.n:  # of won games only
+        if relative.n:
             kumo.setdefault(f"kumo {difficulty}: relative actions", {})[player] = relative.mean
-    elsewhere: dict[str, dict[str, float]] = {}
+    found = [Scores(name, values, kumo=True) for name, values in kumo.items()]
+    return found + _scores_elsewhere(others)
+
+
+def _scores_elsewhere(others: Iterable[tuple[Suite, RunData]]) -> list[Scores]:
+    found: dict[str, dict[str, float]] = {}
     for suite, run in others:
         for player in dict.fromkeys(run.plan["player"].to_pylist()):
             for measured in suite.measures(run, player):
                 values = [one.value for one in measured.observations]
                 if values:
-                    of_players = elsewhere.setdefault(f"{suite.name}: {measured.name}", {})
+                    of_players = found.setdefault(f"{suite.name}: {measured.name}", {})
                     of_players[player] = math.fsum(values) / len(values)
-    found = [Scores(name, values, kumo=True) for name, values in kumo.items()]
-    return found + [Scores(name, values) for name, values in elsewhere.items()]
+    return [Scores(name, values) for name, values in found.items()]
 
 
 def published_scores() -> list[Scores]:
@@ -99,18 +104,26 @@ def read_scores(path: Path) -> list[Scores]:
     """
     reader = csv.DictReader(io.StringIO(read_text(path)))
     try:
-        columns = reader.fieldnames or ()
-        if "model" not in columns:
-            raise ValueError(f"{path}: there is no column 'model'")
-        found: dict[str, dict[str, float]] = {name: {} for name in columns if name != "model"}
-        for row in reader:
-            for name, values in found.items():
-                text = (row[name] or "").strip()  # a short line has None
-                if text:
-                    values[row["model"]] = _number(text, f"{path}, line {reader.line_num}, {name}")
+        found = _scores_in(reader, path)
     except csv.Error as cause:
         raise ValueError(f"{path}: cannot be read: {cause}") from cause
     return [Scores(name, values) for name, values in found.items()]
+
+
+def _scores_in(reader: csv.DictReader[str], path: Path) -> dict[str, dict[str, float]]:
+    """The scores of each column by model."""
+    columns = reader.fieldnames or ()
+    if "model" not in columns:
+        raise ValueError(f"{path}: there is no column 'model'")
+    found: dict[str, dict[str, float]] = {name: {} for name in columns if name != "model"}
+    for row in reader:
+        for name, values in found.items():
+            # A short line has None.
+            text = (row[name] or "").strip()
+            if text:
+                place = f"{path}, line {reader.line_num}, {name}"
+                values[row["model"]] = _number(text, place)
+    return found
 
 
 def correlations(scores: Sequence[Scores]) -> Iterator[Correlation]:
@@ -124,11 +137,16 @@ def correlations(scores: Sequence[Scores]) -> Iterator[Correlation]:
             if second.kumo and second.name != twin:
                 continue
             pairs = list(_pairs(first.values, second.values))
-            if len(pairs) < _FEWEST:
-                continue
-            _, x, y = zip(*pairs, strict=True)
-            if len(set(x)) > 1 and len(set(y)) > 1:  # equal scores correlate with nothing
+            if _tell_something(pairs):
                 yield _correlation(first, second, pairs)
+
+
+def _tell_something(pairs: Sequence[tuple[str, float, float]]) -> bool:
+    """Whether players are enough; equal scores correlate with nothing."""
+    if len(pairs) < _FEWEST:
+        return False
+    _, x, y = zip(*pairs, strict=True)
+    return len(set(x)) > 1 and len(set(y)) > 1
 
 
 def _correlation(first: Scores, second: Scores, pairs: Sequence[tuple[str, float, float]]) -> Correlation:

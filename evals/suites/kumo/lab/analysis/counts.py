@@ -39,17 +39,22 @@ def counts_table(counts: Mapping[str, Counter[int]]) -> Table:
         columns[f"{difficulty}, here"] = found
         for domains, theirs in published_tests(difficulty).items():
             columns[f"{difficulty}, published, {domains}"] = theirs
-    most = max((tests for each in columns.values() for tests in each if each[tests]), default=-1)
-    rows: list[tuple[Cell, ...]] = [
-        (str(tests), *(each[tests] / each.total() for each in columns.values())) for tests in range(most + 1)
-    ]
-    means = [sum(tests * count for tests, count in each.items()) / each.total() for each in columns.values()]
-    totals = [each.total() for each in columns.values()]
+    seen: set[int] = set()
+    for each in columns.values():
+        seen.update(tests for tests, count in each.items() if count)
+    rows: list[tuple[Cell, ...]] = []
+    for tests in range(max(seen, default=-1) + 1):
+        shares = [each[tests] / each.total() for each in columns.values()]
+        rows.append((str(tests), *shares))
+    if columns:
+        means = [sum(tests * count for tests, count in each.items()) / each.total() for each in columns.values()]
+        rows.append(("mean", *means))
+        rows.append(("tasks", *(each.total() for each in columns.values())))
     return Table(
         name="kumo_optimal_tests",
         title="KUMO: tests of perfect play on the tasks' outcomes",
         columns=("tests", *columns),
-        rows=(*rows, ("mean", *means), ("tasks", *totals)) if columns else (),
+        rows=tuple(rows),
         notes=("Shares of the tasks. Of the published ones 12 % to 19 % tell their answer before the first test.",),
         section="diagnostics",
     )

@@ -71,9 +71,13 @@ def _graphs(graphs: Sequence[Communities]) -> Figure:
     series = []
     for each in chosen:
         panel = f"{each.domain.name.replace('_', ' ')}, Q {each.modularity:.2f}"
-        lines = [point for edge in each.graph.edges for point in (*(each.places[end] for end in edge), (None, None))]
+        # One line through the ends of every edge, broken behind each.
+        lines: list[tuple[Value, Value]] = []
+        for one, other in each.graph.edges:
+            lines += [each.places[one], each.places[other], (None, None)]
         xs: tuple[Value, ...] = tuple(x for x, _ in lines)
-        series.append(Series("edges", xs, tuple(y for _, y in lines), panel, reference=True))
+        ys: tuple[Value, ...] = tuple(y for _, y in lines)
+        series.append(Series("edges", xs, ys, panel, reference=True))
         for number, group in enumerate(each.groups, 1):
             xs, ys = zip(*(each.places[truth] for truth in sorted(group)), strict=True)
             series.append(Series(f"community {number}", xs, ys, panel))

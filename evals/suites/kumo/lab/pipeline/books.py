@@ -125,9 +125,12 @@ def _faults_in(text: str) -> list[str]:
         data = read_data(text)
     except NotDataError:
         return []
-    entries = [entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else []
-    return [
-        f"{entry['kind']}: {brief(str(entry.get('what', '')), 200)}"
-        for entry in entries[:_MOST_FAULTS]
-        if entry.get("kind") in book_prompts.FAULTS
-    ]
+    if not isinstance(data, list):
+        return []
+    entries = [entry for entry in data if isinstance(entry, dict)]
+    found = []
+    for entry in entries[:_MOST_FAULTS]:
+        if entry.get("kind") in book_prompts.FAULTS:
+            what = brief(str(entry.get("what", "")), 200)
+            found.append(f"{entry['kind']}: {what}")
+    return found

@@ -77,11 +77,13 @@ async def ask_until_accepted(
     chat, said = request, ""
     for attempt in range(repairs + 1):
         whole, turns = await ask_whole(conversation, chat, tally, schema)
-        verdict = Verdict(False, whole.problem, (prompts.PROBLEMS.get(whole.problem, ""),))
-        if not whole.problem:
+        if whole.problem:
+            verdict = Verdict(False, whole.problem, (prompts.PROBLEMS.get(whole.problem, ""),))
+        else:
             verdict = await asyncio.to_thread(judge, whole.text)
         again = attempt > 0 and whole.text == said
-        turns[-1].rule, turns[-1].action = ("repeats its last reply" if again else verdict.rule), verdict.action
+        turns[-1].rule = "repeats its last reply" if again else verdict.rule
+        turns[-1].action = verdict.action
         if verdict.accepted or again or attempt == repairs:
             break
         said = whole.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -38,12 +39,11 @@ def read_data(text: str) -> Any:
     if not body.strip():
         raise NotDataError("the reply is empty")
     bounds = Bounds(MOST_CHARACTERS, DEEPEST, MOST_NODES)
+    if body.lstrip().startswith(("{", "[")):
+        # What is no JSON may still be YAML, whose flow mappings begin alike.
+        with contextlib.suppress(FileError):
+            return parse_json(body, "the reply", bounds, unique=True)
     try:
-        if body.lstrip()[0] in "{[":
-            try:
-                return parse_json(body, "the reply", bounds, unique=True)
-            except FileError:
-                pass  # a flow mapping of YAML begins alike
         return parse_yaml(body, "the reply", bounds, plain=True)
     except FileError as error:
         raise NotDataError(brief(str(error))) from None

@@ -40,15 +40,19 @@ def save_accepted(folder: Folder, suite: KumoPipeline) -> Saved:
 
 def _save_proposals(folder: Folder, suite: KumoPipeline) -> Saved:
     done = folder.run("propose")
-    found = [
-        Proposal.read(entry, entry["category"])
-        for row in (done.results() if done else {}).values()
-        for entry in parse_json(row["result"], "propose")
-    ]
-    judged = choose(found, suite.known())
-    accepted = [proposal for proposal, reason in judged if not reason][: suite.proposals]
-    refused = [f"{proposal.title}: {reason}" for proposal, reason in judged if reason]
-    return Saved(tuple(refused), _add(folder, [("proposals.yaml", proposals_text(accepted))]))
+    rows = done.results() if done else {}
+    found = []
+    for row in rows.values():
+        for entry in parse_json(row["result"], "propose"):
+            found.append(Proposal.read(entry, entry["category"]))
+    accepted, refused = list[Proposal](), list[str]()
+    for proposal, reason in choose(found, suite.known()):
+        if reason:
+            refused.append(f"{proposal.title}: {reason}")
+        else:
+            accepted.append(proposal)
+    text = proposals_text(accepted[: suite.proposals])
+    return Saved(tuple(refused), _add(folder, [("proposals.yaml", text)]))
 
 
 def _save_domains(folder: Folder, suite: KumoPipeline) -> Saved:
@@ -77,9 +81,12 @@ def _save_books(folder: Folder, suite: KumoPipeline) -> Saved:
     tasks = suite.tasks
     for number in range(1, suite.round + 1):
         done = folder.run("check", number)
-        for place, row in (done.results() if done else {}).items():
+        rows = done.results() if done else {}
+        for place, row in rows.items():
             if not row["accepted_by"]:
-                refused[row["complaints"][0].partition(":")[0]] += number == suite.round
+                # What an earlier round refused was revised since, and does not count.
+                kind = row["complaints"][0].partition(":")[0]
+                refused[kind] += number == suite.round
                 continue
             domain, task = tasks[place]
             accepted.append((f"books/{domain.name}-{suite.difficulty}-{task.index}.md", f"{row['result']}\n"))

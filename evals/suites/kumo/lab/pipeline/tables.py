@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from evals.ledger.run_data import RunData
 from evals.suites.kumo.lab.pipeline.items import Estimate
@@ -74,15 +75,15 @@ def _total(estimates: Sequence[Estimate]) -> Estimate:
 def stage_table(name: str, run: RunData) -> Table:
     """Accepted, refused and failed items of a run's stage, with calls, tokens and cost."""
     planned = Counter(run.plan["mode"].to_pylist())
-    rows = [
-        {**row, "turns": len(row["turns"])} for batch in run.batches([*_COLUMNS, "turns"]) for row in batch.to_pylist()
-    ]
+    rows: dict[str, list[Mapping[str, Any]]] = {mode: [] for mode in planned}
+    for batch in run.batches([*_COLUMNS, "turns"]):
+        for row in batch.to_pylist():
+            # Of the turns their number is enough.
+            rows.setdefault(row["mode"], []).append({**row, "turns": len(row["turns"])})
     found: list[tuple[Cell, ...]] = []
     for mode, count in planned.items():
-        here = [row for row in rows if row["mode"] == mode]
-        states = Counter(
-            "failed" if row["status"] == "failed" else "accepted" if row["success"] else "refused" for row in here
-        )
+        here = rows[mode]
+        states = Counter(_state(row) for row in here)
         calls = sum(row["turns"] for row in here)
         sums = [sum(row[each] or 0 for row in here) for each in _SUMS[1:]]
         cost = sum(row["cost"] for row in here)
@@ -102,3 +103,9 @@ def stage_table(name: str, run: RunData) -> Table:
         ),
         headline=True,
     )
+
+
+def _state(row: Mapping[str, Any]) -> str:
+    if row["status"] == "failed":
+        return "failed"
+    return "accepted" if row["success"] else "refused"

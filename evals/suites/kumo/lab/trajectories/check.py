@@ -93,8 +93,9 @@ def _replay(puzzle: Puzzle, row: Row) -> tuple[bool, str]:
     # Without a known book there is no chat to compare with.
     if row["book"] not in BOOK_STYLES:
         return True, f"no book {row['book']!r}"
-    columns = chat_columns(chat_of(puzzle, moves, row["book"], search if row["reasons"] else None))
-    different = [name for name, value in columns.items() if row[name] != value]
+    reasoned_by = search if row["reasons"] else None
+    shown = chat_columns(chat_of(puzzle, moves, row["book"], reasoned_by))
+    different = [name for name, value in shown.items() if row[name] != value]
     if different:
         problems.append(f"{' and '.join(different)} differ from what a run shows")
     return True, problems[0] if problems else ""

@@ -178,17 +178,21 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _split(options: argparse.Namespace) -> int:
-    domains = {name: load_domain(name) for name in options.domains or available_domains()}
+    names = options.domains or available_domains()
+    domains = {name: load_domain(name) for name in names}
     width = max(map(len, domains))
     print(f"{'domain':<{width}}  {'@in':>7}  {'@out':>7}  components (truths + tests)")
     for name, domain in domains.items():
         parts = components(domain)
         if len(parts) == 1 and not options.domains:
-            continue  # cannot be split; shown where it is asked for by name
+            # Cannot be split; shown where it is asked for by name.
+            continue
+        within, without = "-", "-"
         split = split_of(domain)
-        sizes = [f"{len(part.truths)} + {len(part.actions)}" for part in split] if split else ["-", "-"]
+        if split:
+            within, without = (f"{len(part.truths)} + {len(part.actions)}" for part in split)
         found = ", ".join(f"{len(part.truths)} + {len(part.tests)}" for part in parts)
-        print(f"{name:<{width}}  {sizes[0]:>7}  {sizes[1]:>7}  {found}")
+        print(f"{name:<{width}}  {within:>7}  {without:>7}  {found}")
     return 0
 
 
