@@ -51,12 +51,17 @@ def decode(
     """
     # A truth comes first, so that a name that is both is its own first place.
     names = tuple(dict.fromkeys((*truths, *actions)))
+    found: str | None = None
     if strict:
         answer = published(text)
-        found, rule = (answer, "published") if answer in names and not cut else (None, "parse error")
+        rule = "parse error"
+        if answer in names and not cut:
+            found, rule = answer, "published"
     else:
         reading = read(text, Choices(names, nouns=(*_NOUNS, *nouns), told=_TOLD, stated="names"), cut)
-        found, rule = None if reading.option is None else names[reading.option], reading.rule
+        rule = reading.rule
+        if reading.option is not None:
+            found = names[reading.option]
     if found is None:
         return Decoded(None, None, rule)
     return Decoded(found, "predict" if found in truths else "test", rule)

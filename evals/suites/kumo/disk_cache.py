@@ -41,10 +41,14 @@ def recall(key: str) -> list[int] | None:
     try:
         entry = read_json(path)
         moves = entry["moves"]
-        sound = entry["check"] == _check(key, moves) and all(type(move) is int for move in moves)
+        if entry["check"] != _check(key, moves):
+            return None
+        if not all(type(move) is int for move in moves):
+            return None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None  # as good as none; it is searched and written anew
-    return list(moves) if sound and moves else None
+        # As good as none; it is searched and written anew.
+        return None
+    return list(moves) if moves else None
 
 
 def keep(key: str, moves: Sequence[int]) -> None:

@@ -27,6 +27,12 @@ _SHOWN = 160
 """Characters of a reply's end that a list of differences shows."""
 _LISTED = 6
 """Tasks that a note names."""
+_REASONS = {
+    True: "a test there has the name of a truth, and to choose it is to name the truth, as in the published code of today; the "
+    "result files record it as the test",
+    False: "differences.csv and the ledger hold their replies",
+}
+"""Why a run ends otherwise than recorded, by whether a test of its task has the name of a truth."""
 
 
 @dataclass(frozen=True)
@@ -185,9 +191,10 @@ def _player_and_level(run: Run) -> tuple[str, ...]:
 
 def _cells(runs: Sequence[Run], figure: float | None, again: Sequence[Reread]) -> tuple[Cell, ...]:
     success = share_of(runs, lambda run: run.success)
-    recorded = _mean([float(each.recorded) for each in again if each.recorded is not None])
     relative = mean_of(runs, lambda run: run.published_relative_actions, RELATIVE)
-    recorded_relative = [each.recorded_relative_actions for each in again]
+    recorded = _mean([float(each.recorded) for each in again if each.recorded is not None])
+    actions = [each.recorded_relative_actions for each in again]
+    recorded_relative = _mean([value for value in actions if value is not None])
     equal = None
     if recorded is not None:
         equal = "yes" if f"{success.mean:.4f}" == f"{recorded:.4f}" else "no"
@@ -199,7 +206,7 @@ def _cells(runs: Sequence[Run], figure: float | None, again: Sequence[Reread]) -
         equal,
         _four_digits(figure),
         _four_digits(relative.mean if relative.n else None),
-        _four_digits(_mean([value for value in recorded_relative if value is not None])),
+        _four_digits(recorded_relative),
         _four_digits(_mean([float(each.success) for each in again])),
         sum(len(each.differences) for each in again),
     )
@@ -207,20 +214,15 @@ def _cells(runs: Sequence[Run], figure: float | None, again: Sequence[Reread]) -
 
 def _notes(rereads: Sequence[Reread]) -> Iterator[str]:
     """Which tasks have runs that end otherwise than the result files say, and why where that is known."""
-    for shared_name in (True, False):
+    for shared_name, why in _REASONS.items():
         found = [each for each in rereads if each.otherwise and each.shared_name == shared_name]
         if not found:
             continue
         tasks = sorted({(each.task, each.level, each.index) for each in found})
         listed = ", ".join(" ".join(map(str, task)) for task in tasks[:_LISTED])
-        more = f" and {len(tasks) - _LISTED} more" if len(tasks) > _LISTED else ""
-        why = (
-            "a test there has the name of a truth, and to choose it is to name the truth, as in the published code of today; "
-            "the result files record it as the test"
-            if shared_name
-            else "differences.csv and the ledger hold their replies"
-        )
-        yield f"{len(found):,} runs end otherwise than recorded, in {listed}{more}: {why}."
+        if len(tasks) > _LISTED:
+            listed += f" and {len(tasks) - _LISTED} more"
+        yield f"{len(found):,} runs end otherwise than recorded, in {listed}: {why}."
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -97,22 +97,28 @@ def judge(task: Task, taken: Sequence[str], named: str | None, *, search: bool, 
         known = tuple(sorted(set(taken[:number])))
         now = situation(task, known)
         is_certain = bool(exact.certain(task, known) if guarantee else now.certain)
-        if is_certain and certain_after is None:
-            certain_after = number
-        late += is_certain
-        idle += not is_certain and name not in now.open
+        if is_certain:
+            late += 1
+            if certain_after is None:
+                certain_after = number
+        elif name not in now.open:
+            idle += 1
         regret.append(lost_by(task, known, name) if search else None)
     end = situation(task, taken)
     right = exact.certain(task, taken) if guarantee else end.certain
     if right and certain_after is None:
         certain_after = len(taken)
-    ending = ""
-    if named is not None:
-        if named not in end.survivors:
-            ending = "excluded"
-        else:
-            ending = "early" if not right else "certain" if named in right else "overlooked"
+    ending = "" if named is None else _ending(named, end.survivors, right)
     return Errors(idle, late, tuple(regret), ending, certain_after)
+
+
+def _ending(named: str, survivors: Collection[str], right: Collection[str]) -> str:
+    """Which of ``ENDINGS`` naming a truth was, where outcomes have left ``survivors``, and ``right`` are certain, if any."""
+    if named not in survivors:
+        return "excluded"
+    if not right:
+        return "early"
+    return "certain" if named in right else "overlooked"
 
 
 def regret_of(task: Task, taken: tuple[str, ...], test: str) -> float:

@@ -28,16 +28,21 @@ def memory_move(domain: Domain, task: Task, taken: Sequence[str]) -> str:
     known = {name: _known(domain, task, name) for name in task.action_names}
     against = dict.fromkeys(task.truths, 0)
     for name in dict.fromkeys(taken):
-        action = task.actions[task.position(name)]
-        shown = action.states.index(action.state_of(task.observations[task.position(name)]))
+        place = task.position(name)
+        action = task.actions[place]
+        shown = action.states.index(action.state_of(task.observations[place]))
         for truth, true in known[name].items():
-            against[truth] += bool(true) and shown not in true
+            if true and shown not in true:
+                against[truth] += 1
     possible = [truth for truth, false in against.items() if not false]
     if not possible:
         return min(task.truths, key=against.__getitem__)
     left = {name: _left(known[name], possible) for name in task.action_names}
     best = min(left, key=left.__getitem__)
-    return possible[0] if left[best] >= len(possible) else best  # a test that was taken parts them no more
+    if left[best] >= len(possible):
+        # No test parts them; one that was taken parts them no more.
+        return possible[0]
+    return best
 
 
 def _known(domain: Domain, task: Task, name: str) -> Shown:

@@ -25,15 +25,17 @@ def paper_tables(runs: Sequence[Run]) -> Iterator[Table]:
         runs: As ``join_runs`` gives them.
     """
     cells = {(cell.player, cell.cell["level"], cell.measure): cell.estimate for cell in run_cells(runs)}
-    levels = list(dict.fromkeys(level for _, level, _ in cells))
+    levels = dict.fromkeys(level for _, level, _ in cells)
+    players = dict.fromkeys(player for player, _, _ in cells)
     columns = {f"{level}: {measure}": (level, measure) for level in levels for measure in _MEASURES}
     rows: list[tuple[Cell, ...]] = []
-    for player in dict.fromkeys(player for player, _, _ in cells):
+    for player in players:
         values = []
         for level, measure in columns.values():
             factor, digits, _ = _MEASURES[measure]
             estimate = cells.get((player, level, measure))
-            values.append(rounded(factor * estimate.mean if estimate and estimate.n else None, digits))
+            value = factor * estimate.mean if estimate and estimate.n else None
+            values.append(rounded(value, digits))
         rows.append((player, *values))
     if rows:
         yield Table(

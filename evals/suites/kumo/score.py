@@ -92,15 +92,16 @@ def _success_table(runs: Sequence[Run], *, by_domain: bool) -> Table:
 
 def _failure_notes(runs: Sequence[Run]) -> list[str]:
     """How runs that failed, or have not been played, enter the figures."""
-    failed = [run for run in runs if run.status == "failed"]
-    unplayed = sum(not run.status for run in runs)
-    unknown = sum(bool(run.status) and run.optimal_actions is None for run in runs)
+    failed = sum(run.status == "failed" for run in runs)
+    played = [run for run in runs if run.status]
+    unplayed = len(runs) - len(played)
+    unknown = sum(run.optimal_actions is None for run in played)
     notes = []
     if failed:
+        noun, verb = ("run", "counts") if failed == 1 else ("runs", "count")
         notes.append(
-            f"{len(failed):,} failed {'run' if len(failed) == 1 else 'runs'} (the player could not answer) "
-            f"{'counts' if len(failed) == 1 else 'count'} as not successful, with |A| + 1 actions, and with the tokens "
-            "used until then."
+            f"{failed:,} failed {noun} (the player could not answer) {verb} as not successful, with |A| + 1 actions, and "
+            "with the tokens used until then."
         )
     if unknown:
         notes.append(

@@ -51,14 +51,16 @@ def _recall_or_search(task: Task, taken: tuple[str, ...] | None, key: str) -> li
     kept = cache.recall(key)
     if kept is not None and _fits(task, taken, kept):
         return kept
-    search, names = OptimalSearch(task), (*task.action_names, *task.truths)
+    search = OptimalSearch(task)
     if taken is None:
-        moves = [names.index(move) for move in search.rollout()]
+        moves = list(search.rollout())
     else:
         observed = {name: task.observations[task.position(name)] for name in taken}
-        moves = [names.index(search.best(observed))]
-    cache.keep(key, moves)
-    return moves
+        moves = [search.best(observed)]
+    names = (*task.action_names, *task.truths)
+    places = [names.index(move) for move in moves]
+    cache.keep(key, places)
+    return places
 
 
 def _fits(task: Task, taken: tuple[str, ...] | None, moves: list[int]) -> bool:

@@ -95,17 +95,20 @@ class Grower:
 
     def grow(self, tree: Tree, observed: Mapping[str, Observation]) -> None:
         """Add the outcomes of the next test below it, and what follows."""
-        if self.search.expected_after(observed) == 0 or len(observed) >= self.depth:
+        if self.search.expected_after(observed) == 0:
+            return
+        if len(observed) >= self.depth:
             return
         test = self.search.best(observed)
         place = self.task.position(test)
         shown = self.task.actions[place].state_of(self.task.observations[place])
         for survivors, states, share in leaves(self.task, self.task.survivors(observed), test):
             after = {**observed, test: example(states[0])}
-            mark = "* " if shown in states else ""
-            outcome = f"{mark}{' | '.join(state.text for state in states)} ({share:.2f})"
-            told = f"{outcome}: {_named(survivors)} → {self.best(after)}"
-            self.grow(tree.add(_line(told, "bold" if mark else "")), after)
+            # The outcome that the test shows in this game is marked.
+            mark, style = ("* ", "bold") if shown in states else ("", "")
+            texts = " | ".join(state.text for state in states)
+            told = f"{mark}{texts} ({share:.2f}): {_named(survivors)} → {self.best(after)}"
+            self.grow(tree.add(_line(told, style)), after)
 
 
 def _named(truths: tuple[str, ...]) -> str:

@@ -235,14 +235,22 @@ class KumoSuite(Suite):
         for source in self.sources:
             for level in self.levels:
                 for number, puzzle in enumerate(self._puzzles(source, level)):
-                    first = self._episode(puzzle, level, puzzle.index if self.source else number)
+                    # The authors' tasks keep the numbers that they have there.
+                    index = puzzle.index if self.source else number
+                    first = self._episode(puzzle, level, index)
                     episodes += [dataclasses.replace(first, repeat=repeat) for repeat in range(self.repeats)]
         if not episodes:
-            setting, place = ("source", self.source) if self.source else ("tasks", self.tasks)
-            domains = ", ".join(self._domain(source).name for source in self.domains)
-            held = f"; it has {sizes_in(self.tasks, self.sources)}" if self.tasks and not self.source else ""
-            raise ValueError(f"suite.{setting}: {place} has no {' or '.join(self.levels)} tasks of {domains}{held}")
+            raise ValueError(self._nothing_to_play())
         return episodes
+
+    def _nothing_to_play(self) -> str:
+        """What to say where a file or a benchmark holds no task of the levels and domains that are set."""
+        domains = ", ".join(self._domain(source).name for source in self.domains)
+        lacking = f"has no {' or '.join(self.levels)} tasks of {domains}"
+        if self.source:
+            return f"suite.source: {self.source} {lacking}"
+        held = f"; it has {sizes_in(self.tasks, self.sources)}" if self.tasks else ""
+        return f"suite.tasks: {self.tasks} {lacking}{held}"
 
     def puzzles(self) -> Iterator[Puzzle]:
         """The different games of the plan, in its order."""
@@ -320,9 +328,10 @@ class KumoSuite(Suite):
                 games += " without malformed ones"
             prompts = "the authors'" if self.prompt == "published" else f"own, book {self.book}"
             return Conditions(games=games, prompts=prompts, decoder=self.decoder)
-        prompts = f"own, book in {self.book}"
-        if self.tasks:
-            return Conditions(games="from a file", prompts=prompts, decoder=self.decoder)
+        games = "from a file" if self.tasks else self._drawn_games()
+        return Conditions(games=games, prompts=f"own, book in {self.book}", decoder=self.decoder)
+
+    def _drawn_games(self) -> str:
         permuted = self.structure is not None and self.structure.get("names") == "permuted"
         kind = "domains of ours" if self.structure is None or permuted else "drawn domains"
         games = f"{len(self.sources)} {kind}"
@@ -334,7 +343,7 @@ class KumoSuite(Suite):
             games += f", {self.numeric:.0%} of tests with numbers"
         if self.valid_truths > 1:
             games += f", {self.valid_truths} valid truths"
-        return Conditions(games=games, prompts=prompts, decoder=self.decoder)
+        return games
 
     def view(self, row: Mapping[str, Any]) -> EpisodeView:
         """One game with what was possible after each step, and what perfect play would have done."""
@@ -412,19 +421,23 @@ class KumoSuite(Suite):
                 "suite.book=written needs suite.tasks, a task file with books, as raycade kumo lab make leaves one"
             )
         # Tasks that were made before are played as they are: no setting of the generator applies to them.
-        given = "the tasks of a file (suite.tasks)" if self.tasks else "an imported benchmark (suite.source)"
-        fixed = (("seed", 0), ("valid_truths", 1), ("structure", None), ("world", None), ("numeric", None))
-        for setting, value in fixed if self.tasks or self.source else ():
-            if getattr(self, setting) != value:
-                raise ValueError(f"suite.{setting} cannot be chosen for {given}")
+        of_generator = {"seed": 0, "valid_truths": 1, "structure": None, "world": None, "numeric": None}
+        if self.tasks:
+            self._check_unset(of_generator, "for the tasks of a file (suite.tasks)")
+        if self.source:
+            self._check_unset(of_generator, "for an imported benchmark (suite.source)")
         # A world is built for one valid truth, on domains as they are.
-        for setting, value in (("valid_truths", 1), ("structure", None), ("numeric", None)) if self.world else ():
-            if getattr(self, setting) != value:
-                raise ValueError(f"suite.{setting} cannot be chosen with suite.world={self.world}")
-        if not self.world and not self.tell_world:
+        if self.world:
+            self._check_unset({"valid_truths": 1, "structure": None, "numeric": None}, f"with suite.world={self.world}")
+        elif not self.tell_world:
             raise ValueError("suite.tell_world=false needs suite.world: other prompts do not speak of the real world")
         self._check_source()
         check_once(self._domain(source).name for source in self.sources)
+
+    def _check_unset(self, defaults: Mapping[str, Any], because: str) -> None:
+        for setting, default in defaults.items():
+            if getattr(self, setting) != default:
+                raise ValueError(f"suite.{setting} cannot be chosen {because}")
 
     def _check_source(self) -> None:
         if self.source and self.book not in ("published", "table", "symbolic"):

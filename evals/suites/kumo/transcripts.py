@@ -38,9 +38,10 @@ def transcript_players(checkout: str) -> Mapping[str, Player]:
         names = sorted(entry.name for entry in os.scandir(Path(checkout) / "results"))
     except OSError as cause:
         raise ValueError(f"suite.transcripts: {checkout}/results cannot be read: {cause.strerror}") from None
-    players: dict[str, Player] = {
-        name: TranscriptPlayer(checkout) for name in names if _MODEL.fullmatch(name) and _files(checkout, name)
-    }
+    players: dict[str, Player] = {}
+    for name in names:
+        if _MODEL.fullmatch(name) and _files(checkout, name):
+            players[name] = TranscriptPlayer(checkout)
     if not players:
         raise ValueError(f"suite.transcripts: {checkout}/results holds no transcripts")
     return players

@@ -59,14 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Print the problems, then the tables; 2 if there are problems."""
-    if options.out and options.out.suffix not in WRITERS:
-        print(f"error: --out {options.out}: the name must end in {', '.join(WRITERS)}", file=sys.stderr)
-        return 2
-    if options.out and options.out.exists():
-        print(f"error: --out {options.out}: exists already", file=sys.stderr)
-        return 2
-    if not all(0 <= tasks <= MOST_TASKS for tasks in (options.easy, options.hard)):
-        print(f"error: --easy and --hard must be from 0 to {MOST_TASKS:,}", file=sys.stderr)
+    mistake = _mistake_in(options)
+    if mistake:
+        print(f"error: {mistake}", file=sys.stderr)
         return 2
     names: Sequence[str] = options.domains or available_domains()
     domains, problems = read(names)
@@ -79,7 +74,8 @@ def main(options: argparse.Namespace) -> int:
     if measured:
         table = quality_table(measured)
         Output().print(LaidOut(table, brief=not options.full))
-        if len({quality.category for quality in measured}) > 1:
+        categories = {quality.category for quality in measured}
+        if len(categories) > 1:
             print()
             Output().print(LaidOut(category_table(measured)))
         if options.out:
@@ -87,6 +83,17 @@ def main(options: argparse.Namespace) -> int:
             options.out.write_text(WRITERS[options.out.suffix](table), encoding="utf-8")
             print(f"\nwritten: {options.out}")
     return 2 if problems else 0
+
+
+def _mistake_in(options: argparse.Namespace) -> str:
+    """What is wrong with the options; empty where nothing is."""
+    if options.out and options.out.suffix not in WRITERS:
+        return f"--out {options.out}: the name must end in {', '.join(WRITERS)}"
+    if options.out and options.out.exists():
+        return f"--out {options.out}: exists already"
+    if not all(0 <= tasks <= MOST_TASKS for tasks in (options.easy, options.hard)):
+        return f"--easy and --hard must be from 0 to {MOST_TASKS:,}"
+    return ""
 
 
 def read(names: Iterable[str]) -> tuple[dict[str, Domain], list[tuple[str, str]]]:
@@ -119,12 +126,14 @@ def measure(domains: Sequence[Domain], easy: int, hard: int) -> list[Quality]:
     if len(domains) < 3 and not hard:
         return [quality_of(domain, easy, hard) for domain in domains]
     found = []
+    shows_progress = sys.stderr.isatty()
     with ProcessPoolExecutor() as pool:
-        for number, quality in enumerate(pool.map(partial(quality_of, easy=easy, hard=hard), domains), 1):
+        for quality in pool.map(partial(quality_of, easy=easy, hard=hard), domains):
             found.append(quality)
-            if sys.stderr.isatty():
-                print(f"\r{number} of {len(domains)} measured", end="", file=sys.stderr, flush=True)
-    if sys.stderr.isatty():
+            if shows_progress:
+                print(f"\r{len(found)} of {len(domains)} measured", end="", file=sys.stderr, flush=True)
+    if shows_progress:
+        # Clear the line.
         print("\r" + " " * 40 + "\r", end="", file=sys.stderr)
     return found
 

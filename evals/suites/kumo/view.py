@@ -68,14 +68,18 @@ def _judged(
         elif decided in now.certain:
             lost = 0.0
         return {}, now.answer, lost
-    if not now.survivors:  # a malformed task
+    if not now.survivors:
+        # A malformed task.
         return {}, None, None
     if len(task.truths) <= CHEAP:
         values = values_after(task, taken)
         least = min(values.values())
         best = next(name for name, value in values.items() if value - least < 1e-6)
         worth = {"expected steps": {name: round(value, 3) for name, value in values.items()}}
-        lost = None if test is None else regret_of(task, tuple(sorted(set(taken))), test)
+        lost = None
+        if test is not None:
+            known = tuple(sorted(set(taken)))
+            lost = regret_of(task, known, test)
         return worth, best, lost
     # In larger games only the one way of perfect play is known, and only where that was cheap to find.
     on_its_way = puzzle.optimum_is_cheap and puzzle.optimal_play[: len(taken)] == taken

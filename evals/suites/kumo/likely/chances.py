@@ -38,7 +38,9 @@ def read_chances(reply: str, truths: Sequence[str]) -> dict[str, float] | None:
     """
     _, opened, rest = reply.rpartition(_OPEN)
     stated, closed, _ = rest.partition(_CLOSE)
-    if not opened or not closed or len(stated) > _LONGEST:
+    if not opened or not closed:
+        return None
+    if len(stated) > _LONGEST:
         return None
     names = "|".join(map(re.escape, truths))
     entry = re.compile(rf"(?<!\w)({names})[\"'*`]{{0,4}}\s{{0,3}}[:=]\s{{0,3}}({_NUMBER})(?![\w.])", re.IGNORECASE)
@@ -50,6 +52,7 @@ def read_chances(reply: str, truths: Sequence[str]) -> dict[str, float] | None:
             return None
         found[name] = float(match[2])
     total = sum(found.values())
-    if min(abs(total - 1), abs(total / 100 - 1)) > _SLACK:
+    off_shares, off_percent = abs(total - 1), abs(total / 100 - 1)
+    if min(off_shares, off_percent) > _SLACK:
         return None
     return {truth: found.get(truth, 0.0) / total for truth in truths}

@@ -88,13 +88,13 @@ class KumoLikelySuite(Suite):
             tasks=self.tasks_per_domain,
             repeats=self.repeats,
         )
-        games = [
-            self._episode(task, level)
-            for source in self.domains
-            for level in self.difficulties
-            for task in self._tasks(source, level)
-        ]
-        return [dataclasses.replace(game, repeat=repeat) for game in games for repeat in range(self.repeats)]
+        episodes = []
+        for source in self.domains:
+            for level in self.difficulties:
+                for task in self._tasks(source, level):
+                    first = self._episode(task, level)
+                    episodes += [dataclasses.replace(first, repeat=repeat) for repeat in range(self.repeats)]
+        return episodes
 
     async def play(self, episode: Episode, conversation: Conversation) -> Outcome:
         """Play one run of one task."""
