@@ -28,12 +28,16 @@ def main(options: argparse.Namespace) -> None:
     table = list_runs(options.folder)
     console = Output()
     console.print(Text(printable(table.title), style="bold"))
-    shown = [tuple(printable(format_cell(cell)) for cell in row[2:]) for row in table.rows]
     titles = table.columns[2:]
-    widths = [max(map(cell_len, column)) for column in zip(titles, *shown, strict=True)]
+    shown = []
+    for row in table.rows:
+        shown.append([printable(format_cell(cell)) for cell in row[2:]])
+    columns = zip(titles, *shown, strict=True)
+    widths = [max(map(cell_len, column)) for column in columns]
     console.print(Text(f"  {_aligned(titles, widths)}", style="dim"), soft_wrap=True)
     for row, cells in zip(table.rows, shown, strict=True):
         name, began = map(str, row[:2])
+        # Only the first line of a run has its name.
         if name:
             console.print(Text.assemble((printable(name), "bold"), f"  {printable(began)}"), soft_wrap=True)
         console.print(Text(f"  {_aligned(cells, widths)}"), soft_wrap=True)

@@ -98,9 +98,7 @@ def _merge(target: Path, sources: Sequence[Path]) -> Joined:
     _check_endings(runs)
     directory.claim()
     try:
-        there = {part.name for part in directory.parts.glob("*.parquet")}
-        if directory.begun != begun or (begun and there != directory.ledger.names):
-            raise LedgerChangedError(str(directory.path))  # another merge ended just now
+        _check_unchanged(directory, begun)
         # The target is written in an order in which a merge that was killed can be started again: the plan before the rows
         # of its episodes, and parts are removed last.
         replaced = directory.ledger.replaced if begun else ()
@@ -122,7 +120,17 @@ def _merge(target: Path, sources: Sequence[Path]) -> Joined:
         directory.release()
     known = {episode.id for episode in plan} if not reason else None
     played = {name for name, _ in owners}
-    return Joined(len(plan), len(played), (*warnings, *_missing_shards(runs, played, known, reason)))
+    missing = _missing_shards(runs, played, known, reason)
+    return Joined(len(plan), len(played), (*warnings, *missing))
+
+
+def _check_unchanged(directory: RunDirectory, begun: bool) -> None:
+    """See that no other merge has ended in a target since it was looked at; ``begun`` says what it was then."""
+    there = {part.name for part in directory.parts.glob("*.parquet")}
+    if directory.begun != begun:
+        raise LedgerChangedError(str(directory.path))
+    if begun and there != directory.ledger.names:
+        raise LedgerChangedError(str(directory.path))
 
 
 # --- what belongs together ---

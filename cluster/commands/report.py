@@ -233,15 +233,19 @@ def _with_stopping(results: Results, run: Run) -> Results:
     if state is None:
         return results
     sentences = [f"{each[:1].upper()}{each[1:]}." for each in state.lines()]
-    notes = (*sentences[:1], ANYTIME_VALID) if len(sentences) == 1 else (ANYTIME_VALID,)
-    tables = [
-        dataclasses.replace(table, notes=(*table.notes, *notes)) if table.has_intervals else table
-        for table in results.tables
-    ]
+    # One sentence stands under each such table too; several stand in the status alone.
+    notes: tuple[str, ...] = (ANYTIME_VALID,)
+    if len(sentences) == 1:
+        notes = (*sentences, ANYTIME_VALID)
+    tables = []
+    for table in results.tables:
+        noted = dataclasses.replace(table, notes=(*table.notes, *notes)) if table.has_intervals else table
+        tables.append(noted)
     scored = {each["name"] for each in results.summary["tables"]}
+    stored = [table.to_json() for table in tables if table.name in scored]
     not_needed = len(run.planned) - results.summary["planned"]
     counts = {"not_needed": not_needed, "stopping": state.to_json()}
-    summary = {**results.summary, **counts, "tables": [table.to_json() for table in tables if table.name in scored]}
+    summary = {**results.summary, **counts, "tables": stored}
     lines = [*sentences]
     if state.stopped:
         lines.append(

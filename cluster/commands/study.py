@@ -53,14 +53,18 @@ def report(runs: Sequence[Run], player: str | None = None) -> tuple[list[Table],
     Raises:
         UserError: the runs are no study of one player (``conditions_of``), or no game was played in two of them.
     """
+    players = [player] if player else None
     try:
-        conditions = conditions_of(sides_of(runs, [player] if player else None))
+        conditions = conditions_of(sides_of(runs, players))
     except ValueError as error:
         raise UserError(str(error)) from error
     tables = _splits(conditions)
     observations = measured(conditions)
-    effects = {name: main_effects(conditions, observations, name) for name in shared_names(observations)}
-    effects = {name: found for name, found in effects.items() if found}
+    effects = {}
+    for name in shared_names(observations):
+        of_measure = main_effects(conditions, observations, name)
+        if of_measure:
+            effects[name] = of_measure
     if not effects:
         raise UserError("no game was played in two of these runs: their suites, tasks, levels or seeds differ")
     for name, found in effects.items():

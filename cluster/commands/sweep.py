@@ -14,6 +14,7 @@ from hydra._internal.utils import create_config_search_path
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
@@ -79,19 +80,23 @@ def _combinations(overrides: Sequence[str]) -> Iterator[list[str]]:
         raise UserError(f"{error.override.partition('=')[0]}: cannot be read as KEY=VALUE") from error
     except RecursionError as error:
         raise UserError("an override is nested too deep to be read") from error
-    several: list[list[str]] = []
+    several = []
     for each in parsed:
         # Hydra's own say how a multirun works, and not what is played.
         group = each.key_or_group or ""
-        if each.is_hydra_override() or group.startswith("hydra/"):
-            continue
-        if each.is_sweep_override():
-            key = each.get_key_element()
-            several.append([f"{key}={value}" for value in each.sweep_string_iterator()])
-        else:
-            several.append([each.input_line or ""])
+        of_hydra = each.is_hydra_override() or group.startswith("hydra/")
+        if not of_hydra:
+            several.append(_choices(each))
     for combination in itertools.product(*several):
         yield list(combination)
+
+
+def _choices(override: Override) -> list[str]:
+    """An override once for each of its values."""
+    if not override.is_sweep_override():
+        return [override.input_line or ""]
+    key = override.get_key_element()
+    return [f"{key}={value}" for value in override.sweep_string_iterator()]
 
 
 def _launch(overrides: Sequence[str]) -> list[Outcome]:

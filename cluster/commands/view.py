@@ -64,14 +64,17 @@ def main(options: argparse.Namespace) -> int:
     listener = listen(options.host, options.port)
     port = listener.getsockname()[1]
     token = "" if options.no_token else secrets.token_urlsafe(24)
-    episode = (
-        options.episode if "/" in options.episode or not options.episode else f"{index.runs[0].name}/{options.episode}"
-    )
-    address = urlencode({name: value for name, value in (("episode", episode), ("token", token)) if value})
+    episode = options.episode
+    # An id without its run is one of the first run.
+    if episode and "/" not in episode:
+        episode = f"{index.runs[0].name}/{episode}"
+    chosen = {"episode": episode, "token": token}
+    query = urlencode({name: value for name, value in chosen.items() if value})
+    mark = "?" if query else ""
     host = "localhost" if options.host in ("", "0.0.0.0", "::") else options.host
     shown = f"[{host}]" if ":" in host else host
     runs = f"{len(index.runs)} runs" if len(index.runs) > 1 else str(index.runs[0].path)
-    say(f"showing {runs} at\n\n    http://{shown}:{port}/{'?' if address else ''}{address}\n\nCtrl-C ends.")
+    say(f"showing {runs} at\n\n    http://{shown}:{port}/{mark}{query}\n\nCtrl-C ends.")
     viewer.watch()
     hosts = {"localhost", socket.gethostname().lower(), options.host.lower()}
     app = make_app(viewer, token, f"raycade_{port}", hosts, [*notes.routes(), *study.routes()])

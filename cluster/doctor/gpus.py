@@ -184,13 +184,15 @@ def _not_answering(failed: Sequence[tuple[str, str]], places: Sequence[str], on_
         places: All that were tried.
         on_gpu: Whether they are GPUs; else the only place is the CPU.
     """
-    names = ", ".join(place or "the CPU" for place, _ in failed)
-    where = f"GPU {names}" if on_gpu else names
+    broken = [place for place, _ in failed]
+    where = ", ".join(place or "the CPU" for place in broken)
+    if on_gpu:
+        where = f"GPU {where}"
     mend = "the text above names the cause; the checks of driver, memory, /dev/shm and packages may say more"
     # Where other GPUs have answered, these can be left out.
     some_answered = len(failed) < len(places)
     if on_gpu and some_answered:
-        others = set(places) - {place for place, _ in failed}
+        others = set(places) - set(broken)
         mend = (
             f"leave it out: export CUDA_VISIBLE_DEVICES={','.join(others)}; on Slurm "
             "--exclude=NODE; and have the site look at it (nvidia-smi -q, dmesg)"

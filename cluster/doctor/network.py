@@ -74,12 +74,16 @@ def ray_cluster(need: Need) -> Outcome:
         mend = f"on that machine: ray status; here RAY_AUTH_MODE=token, the same RAY_AUTH_TOKEN; ray start --address={address}"
         return Outcome("fail", first_words(str(error)), "every run on this cluster", mend)
     finally:
+        # A Ray that the check has started here ends with it; a cluster stays joined for what follows.
         if address is None and ray.is_initialized():
             ray.shutdown()
+    nodes_word = "nodes" if len(nodes) > 1 else "node"
+    replicas_word = "replica" if fit == 1 else "replicas"
+    found = f"{len(nodes)} {nodes_word}, room for {fit} {replicas_word}"
     wanted = 1 if need.cluster.replicas == "fit" else need.cluster.replicas
     needs = need.model.replica
-    found = f"{len(nodes)} node{'s' if len(nodes) > 1 else ''}, room for {fit} replica{'s' if fit != 1 else ''}"
-    if fit < wanted and (needs.gpus or needs.cpus):
+    asks_something = needs.gpus or needs.cpus
+    if asks_something and fit < wanted:
         mend = f"model.replica.gpus={needs.gpus:g} model.replica.cpus={needs.cpus:g}: ask for less, or add nodes"
         return Outcome("fail", f"{found}, {wanted} asked", "the run: it would not start", mend)
     return ok(found)

@@ -152,7 +152,10 @@ def cache_hint(counts: Mapping[str, float], versions: Sequence[Mapping[str, Any]
         return ""
     told = _facts(versions, "cache_tokens")
     length = (counts.get("prompt_tokens", 0) + counts.get("completion_tokens", 0)) / turns
-    better = f"={max(1, int(min(told) / length))}" if told and length >= 1 else " lower"
+    # As many requests as the smallest cache holds of mean length; where that is not known, fewer than now.
+    better = " lower"
+    if told and length >= 1:
+        better = f"={max(1, int(min(told) / length))}"
     return (
         f"{preemptions:,.0f} preemptions in {turns:,.0f} requests: so many at once do not fit a replica's cache. Set "
         f"model.engine.max_num_seqs{better}, or give the cache more memory."

@@ -98,12 +98,13 @@ def keep(run: Run, path: Path) -> str:
     Registration.read(path)
     content = read_bytes(path, _LARGEST)
     kept = run.path / KEPT_AS
-    if kept.exists() and read_bytes(kept, _LARGEST) != content:
-        raise UserError(f"preregistration={path}: {run.path} began with another one, {kept}")
-    if not kept.exists():
-        if run.sessions:
-            raise UserError(f"preregistration={path}: {run.path} has been played without it; name a new run_dir")
-        write_durably(kept, content)
+    if kept.exists():
+        if read_bytes(kept, _LARGEST) != content:
+            raise UserError(f"preregistration={path}: {run.path} began with another one, {kept}")
+        return sha256(content)
+    if run.sessions:
+        raise UserError(f"preregistration={path}: {run.path} has been played without it; name a new run_dir")
+    write_durably(kept, content)
     return sha256(content)
 
 

@@ -50,15 +50,13 @@ def run_command(name: str, folder: Path, overrides: Sequence[str], estimate: boo
     Raises:
         UserError: an override is wrong, or the folder holds something else.
     """
-    for override in overrides:
-        if "=" not in override:
-            raise UserError(f"{override!r}: overrides have the form KEY=VALUE")
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder}: is a file; name a folder")
+    _check_given(folder, overrides)
     try:
         pipeline = _Pipeline(Folder(folder), list(overrides), play)
+        # ``make`` plays all stages, and says first what they will take.
         if estimate or name == "make":
-            pipeline.show_estimates([pipeline.estimate(stage) for stage in STAGES[name]])
+            estimates = [pipeline.estimate(stage) for stage in STAGES[name]]
+            pipeline.show_estimates(estimates)
         if estimate:
             return 0
         return pipeline.go(name)
@@ -67,6 +65,14 @@ def run_command(name: str, folder: Path, overrides: Sequence[str], estimate: boo
         return RUN_FAILED
     except ValueError as error:  # of the folder's files
         raise UserError(str(error)) from error
+
+
+def _check_given(folder: Path, overrides: Sequence[str]) -> None:
+    for override in overrides:
+        if "=" not in override:
+            raise UserError(f"{override!r}: overrides have the form KEY=VALUE")
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder}: is a file; name a folder")
 
 
 class _Pipeline:
