@@ -144,7 +144,8 @@ def _main(words: list[str]) -> int:
         parser = parser_for(words[0] if words else completed_command())
         offer_completion(parser)
         options, unknown = parser.parse_known_args(words)
-        if unknown and hasattr(options, "overrides") and all(_OVERRIDE.match(word) for word in unknown):
+        takes_overrides = hasattr(options, "overrides")
+        if unknown and takes_overrides and all(_OVERRIDE.match(word) for word in unknown):
             options.overrides += unknown  # those behind an option, which argparse does not expect there
             unknown = []
         if unknown:

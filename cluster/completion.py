@@ -43,17 +43,12 @@ def complete_episode(argument: argparse.Action) -> None:
 
 def _overrides(prefix: str, **_: Any) -> list[str]:
     from cluster.config.compose import ROOT_KINDS
-    from cluster.config.keys import GROUPS, options_of
-    from cluster.config.registry import FOLDERS, names_without_file
+    from cluster.config.keys import GROUPS
 
     key, equals, _value = prefix.partition("=")
     # A group with its options: ``suite=kumo``.
     if equals and key in GROUPS:
-        names = options_of(key)
-        for section, folder in FOLDERS.items():
-            if folder == key:
-                names |= set(names_without_file(section))
-        return [f"{key}={name}" for name in sorted(names)]
+        return [f"{key}={name}" for name in sorted(_options(key))]
     # A setting of the run itself, of which only the name is offered.
     if "." not in key:
         if equals:
@@ -69,6 +64,18 @@ def _overrides(prefix: str, **_: Any) -> list[str]:
     if key not in keys:
         return []
     return [f"{key}={word}" for word in keys[key].choices]
+
+
+def _options(group: str) -> set[str]:
+    """What a group can select: files of ``conf``, and what has none, such as a plugin's classes."""
+    from cluster.config.keys import options_of
+    from cluster.config.registry import FOLDERS, names_without_file
+
+    names = options_of(group)
+    for section, folder in FOLDERS.items():
+        if folder == group:
+            names |= set(names_without_file(section))
+    return names
 
 
 def _keys_below(group: str) -> dict[str, Key]:

@@ -40,10 +40,12 @@ def show_summary(tables: Sequence[Table]) -> None:
 
     shown = [table for table in tables if table.headline and len(table.rows) <= LONGEST_SHOWN]
     _print(shown, brief=True)
-    hidden = len(tables) - len(shown)
     text = "Brackets: 95 % confidence intervals. All columns and what they mean: `raycade report RUN --full`"
-    more = "1 more table" if hidden == 1 else f"{hidden} more tables"
-    Output().print(Text(f"{text}, with {more} (also in RUN/tables)." if hidden else f"{text}."))
+    hidden = len(tables) - len(shown)
+    if hidden:
+        more = "1 more table" if hidden == 1 else f"{hidden} more tables"
+        text += f", with {more} (also in RUN/tables)"
+    Output().print(Text(f"{text}."))
 
 
 def _print(tables: Sequence[Table], brief: bool = False) -> None:

@@ -234,7 +234,8 @@ def _import_own(path: Path, facts: _Carried, transcripts: Iterator[Transcript], 
     """Row for row; returns the number of episodes whose scores could not be checked against their replies."""
     section = stored_sections(path, {"suite": facts.suite}, ["suite"], [])["suite"]
     suite = make_suite(section)
-    if suite.version != facts.suite_version:
+    same_version = suite.version == facts.suite_version
+    if not same_version:
         warn(f"{path}: was played with version {facts.suite_version} of {suite.name}; here is {suite.version}")
     if facts.withheld:
         warn(f"{path}: some settings did not leave the machine that played it: {', '.join(facts.withheld[:20])}")
@@ -258,9 +259,10 @@ def _import_own(path: Path, facts: _Carried, transcripts: Iterator[Transcript], 
         found.add_episodes(episodes, path)
         rows = ledger_rows(suite, parts, str(path), session)
         # another version may score the same replies otherwise
-        unchecked += (
-            check_scores(suite, episodes, rows, str(path), games) if suite.version == facts.suite_version else len(rows)
-        )
+        if same_version:
+            unchecked += check_scores(suite, episodes, rows, str(path), games)
+        else:
+            unchecked += len(rows)
         found.directory.commit_rows(rows)
     if unchecked:
         warn(f"{path}: {unchecked_scores(unchecked)}")

@@ -64,11 +64,14 @@ def scan_resume(
             played.update(pc.unique(rows["session"]).to_pylist())
     except LedgerDamagedError as error:
         raise damaged(run.path, error.damage) from error
-    stored = run.rule
-    needed = None if stored is None else stored.outcomes_of(run.planned, run.ledger, attempts).look().needed
     ids = pa.array([episode.id for episode in plan], pa.string())
     left = pc.invert(pc.is_in(ids, pa.chunked_array(finished, pa.string())))
-    todo = [plan[number] for number in np.flatnonzero(left) if needed is None or plan[number].id in needed]
+    todo = [plan[number] for number in np.flatnonzero(left)]
+    # With a stopping rule, only what it still needs is played.
+    stored = run.rule
+    if stored is not None:
+        needed = stored.outcomes_of(run.planned, run.ledger, attempts).look().needed
+        todo = [episode for episode in todo if episode.id in needed]
     stats.plan(plan, todo)
     return Resume(todo, attempts, retry, changes(run.sessions, played, run.config, commit), run.ledger.replaced)
 

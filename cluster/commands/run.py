@@ -75,8 +75,10 @@ def show_results(settings: Settings, results: Results | None) -> None:
     show_summary(results.tables)
     results.warn()
     # The tables in short have no notes, and this one says what to set.
-    for hint in (note for table in results.tables if table.name == "performance" for note in table.notes):
-        warn(hint)
+    for table in results.tables:
+        if table.name == "performance":
+            for hint in table.notes:
+                warn(hint)
     say(f"\nledger, tables and summary: {settings.run_dir}")
 
 

@@ -147,7 +147,8 @@ class Player:
             code, results = run(settings)
         except (UserError, RunFailedError) as error:
             print(f"error: {error}", file=sys.stderr)
-            return Outcome(overrides, BAD_INPUT if isinstance(error, UserError) else RUN_FAILED, error=str(error))
+            code = BAD_INPUT if isinstance(error, UserError) else RUN_FAILED
+            return Outcome(overrides, code, error=str(error))
         self._stopped = code == CONTINUE
         show_results(settings, results)
         return Outcome(overrides, code, str(settings.run_dir))

@@ -62,7 +62,8 @@ def _many(need: Need, overrides: Sequence[str], through: bool, shown: Printer) -
         nodes = living_nodes()
         here = socket.gethostname()
         others = [node["NodeManagerAddress"] for node in nodes if node["NodeManagerHostname"] != here]
-        with hosted(need, others[0] if others else here) as (host, meeting):
+        first = others[0] if others else here
+        with hosted(need, first) as (host, meeting):
             reports = through_ray(need, meeting, nodes)
     else:
         here = os.environ.get("SLURMD_NODENAME") or socket.gethostname()

@@ -120,12 +120,13 @@ def caches(need: Need) -> Outcome:
             with _scratch(where) as folder:
                 _load(folder / "kernel.so")
         except OSError as error:
-            why = (
-                "mounted noexec" if isinstance(error, PermissionError) and os.access(where, os.W_OK) else error.strerror
-            )
-            wrong.append((path, str(why)))
+            # What may be written there may not be run.
+            noexec = isinstance(error, PermissionError) and os.access(where, os.W_OK)
+            reason = "mounted noexec" if noexec else error.strerror
+            wrong.append((path, str(reason)))
             continue
-        if (free := shutil.disk_usage(where).free) < CACHE_BYTES:
+        free = shutil.disk_usage(where).free
+        if free < CACHE_BYTES:
             wrong.append((path, f"{gib(free)} free"))
     if not wrong:
         return ok("writable, with room")

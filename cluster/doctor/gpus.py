@@ -91,14 +91,16 @@ def driver(need: Need) -> Outcome:
             return Outcome("warn", f"no GPU here; model={need.model.name} needs one", "replicas on this machine", mend)
         return skipped("no GPU here")
     if not built:
-        status = Outcome("fail", "GPUs are here, but torch is a build for CPUs", "engines would use the CPU", setup)
-        return status if asked else ok("GPUs are here; torch is a build for CPUs, as the model asks")
+        if asked:
+            return Outcome("fail", "GPUs are here, but torch is a build for CPUs", "engines would use the CPU", setup)
+        return ok("GPUs are here; torch is a build for CPUs, as the model asks")
     found = re.search(r"CUDA Version:\s*(\d+)\.(\d+)", text)
     if found is None:
         return Outcome(
             "warn", "nvidia-smi does not tell its version", "perhaps engines on GPUs", "nvidia-smi, and read it"
         )
-    offered, wanted = (int(found[1]), int(found[2])), tuple(int(part) for part in built.split(".")[:2])
+    offered = (int(found[1]), int(found[2]))
+    wanted = tuple(int(part) for part in built.split(".")[:2])
     said = f"driver for CUDA {offered[0]}.{offered[1]}, vLLM's torch has {built}"
     if offered[0] < wanted[0]:
         mend = f"a newer driver (ask the site), or a build of vLLM for CUDA {offered[0]}"

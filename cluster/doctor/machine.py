@@ -16,7 +16,7 @@ import psutil
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from cluster.doctor.check import Check, Need, Outcome, gib, in_slurm, ok, skipped
+from cluster.doctor.check import Check, Need, Outcome, Status, gib, in_slurm, ok, skipped
 from cluster.doctor.gpus import gpus_here
 
 SHM = Path("/dev/shm")
@@ -45,7 +45,8 @@ def shared_memory(need: Need) -> Outcome:
         return Outcome("fail", "there is none", "Ray and engines of several GPUs cannot start", "mount a tmpfs there")
     disk = os.statvfs(SHM)
     total, free = disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
-    wanted = (RAY_STORE if need.uses_ray else 2**20) + WORKERS_SHM * need.replicas_here(len(gpus_here()))
+    for_ray = RAY_STORE if need.uses_ray else 2**20
+    wanted = for_ray + WORKERS_SHM * need.replicas_here(len(gpus_here()))
     left = list(_leftovers())
     size = sum(path.stat().st_size for path in left)
     found = f"{gib(free)} of {gib(total)} free"
@@ -59,11 +60,13 @@ def shared_memory(need: Need) -> Outcome:
             "mount -o remount,size=50% /dev/shm",
         )
     if size > free / 10:
+        some = " ".join(str(path) for path in left[:3])
+        more = " ..." if len(left) > 3 else ""
         return Outcome(
             "warn",
             f"{found}; {len(left)} old files, {gib(size)}",
             "nothing yet: files of dead processes fill it up",
-            f"rm {' '.join(str(path) for path in left[:3])}{' ...' if len(left) > 3 else ''}",
+            f"rm {some}{more}",
         )
     return ok(found)
 
@@ -157,15 +160,17 @@ def open_files(need: Need) -> Outcome:
     """How many files a process may open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = max(FILES_AT_LEAST, FILES_PER_REPLICA * need.replicas_here(len(gpus_here())))
-    shown = f"{soft:,} (at most {hard:,})" if hard != resource.RLIM_INFINITY else f"{soft:,}"
+    shown = f"{soft:,}"
+    if hard != resource.RLIM_INFINITY:
+        shown += f" (at most {hard:,})"
     breaks = "Ray, and runs with many requests at once (Too many open files)"
+    # RLIM_INFINITY, which is no limit, is below 0.
     if 0 <= hard < wanted:
         mend = f"as root: LimitNOFILE=65536 for slurmd, or a line in /etc/security/limits.conf; {wanted:,} are needed"
         return Outcome("fail", shown, breaks, mend)
     if 0 <= soft < wanted:
-        return Outcome(
-            "fail" if soft < 1024 else "warn", shown, breaks, f"ulimit -n {max(wanted, 65536)}, before Ray starts"
-        )
+        severity: Status = "fail" if soft < 1024 else "warn"
+        return Outcome(severity, shown, breaks, f"ulimit -n {max(wanted, 65536)}, before Ray starts")
     return ok(shown)
 
 

@@ -37,7 +37,8 @@ def ports(need: Need) -> Outcome:
             return Outcome("fail", str(error), "the start of Ray in the job", mend)
     proxied = [each for each in ("http_proxy", "HTTP_PROXY", "grpc_proxy") if os.environ.get(each)]
     around = os.environ.get("no_proxy", "") + os.environ.get("NO_PROXY", "")
-    if proxied and need.uses_ray and address not in around and "*" not in around:
+    goes_around = address in around or "*" in around
+    if proxied and need.uses_ray and not goes_around:
         mend = f"export no_proxy=localhost,127.0.0.1,{address}, with the addresses of all machines of the job"
         return Outcome(
             "warn", f"{proxied[0]} is set, no_proxy lacks {address}", "Ray, whose calls may go to the proxy", mend

@@ -217,9 +217,8 @@ def download(listing: Listing, say: Any) -> Path:
     """
     blobs = listing.folder / "blobs"
     blobs.mkdir(parents=True, exist_ok=True)
-    for file in sorted(
-        listing.files, key=lambda each: each.size
-    ):  # what is small is there first, should the network fail
+    # What is small is there first, should the network fail.
+    for file in sorted(listing.files, key=lambda each: each.size):
         blob = blobs / file.blob
         before = _there(blob, file.size)
         if file.sha256 and not blob.is_file():
@@ -232,8 +231,12 @@ def download(listing: Listing, say: Any) -> Path:
             found, mend = explained(error, listing.id)
             raise RunFailedError(f"{file.name}: {found}. {mend[:1].upper()}{mend[1:]}") from error
         _check(link, file)
-        began = f", from byte {before:,} on" if 0 < before < file.size else ""
-        say(f"{file.name}: {gib(file.size)}{' (was there)' if before == file.size else began}, hash checked")
+        how = ""
+        if before == file.size:
+            how = " (was there)"
+        elif 0 < before < file.size:
+            how = f", from byte {before:,} on"
+        say(f"{file.name}: {gib(file.size)}{how}, hash checked")
     return listing.folder / "snapshots" / listing.commit
 
 

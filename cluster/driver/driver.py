@@ -197,16 +197,21 @@ class Driver:
             if lane.pool and held and lane.pool.is_starved(name):
                 self.progress.say(f"{name} has no replica left; requeued its {len(held)} episodes")
                 return
-            assigned = lane.pool.replicas_of(name) if lane.pool else {}
-            own, total = (len(assigned), self.stats.replicas_up) if lane.pool else (1, lane.runners)
+            assigned: dict[str, NewReplica] = {}
+            own, total = 1, lane.runners
+            if lane.pool:
+                assigned = lane.pool.replicas_of(name)
+                own, total = len(assigned), self.stats.replicas_up
             # Without this bound the first runner that asks would take all of a small plan.
             share = fair_share(lane.queue.unfinished, len(held), own, total)
             episodes = lane.queue.take(min(self._bounded(room), share))
             held.update({episode.id: episode for episode in episodes})
+            new = [replica for replica in assigned.values() if replica.name not in delivered]
+            gone = [replica for replica in delivered if replica not in assigned]
             assignment = Assignment(
                 episodes=episodes,
-                replicas=tuple(replica for replica in assigned.values() if replica.name not in delivered),
-                removed=tuple(replica for replica in delivered if replica not in assigned),
+                replicas=tuple(new),
+                removed=tuple(gone),
                 remaining=len(lane.queue),
                 draining=lane.queue.draining,
             )

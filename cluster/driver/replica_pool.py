@@ -156,9 +156,8 @@ class ReplicaPool:
                 if not pending:
                     raise RunFailedError("the GPUs of all replicas were given up")
                 # With ``fit``, nodes that join are noticed at the next round; else only the end of a slot matters.
-                done, _ = await asyncio.wait(
-                    pending, timeout=NODE_CHECK_SECONDS if fit else None, return_when=asyncio.FIRST_COMPLETED
-                )
+                timeout = NODE_CHECK_SECONDS if fit else None
+                done, _ = await asyncio.wait(pending, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
                 for slot in done:
                     slot.result()
             except BaseException:

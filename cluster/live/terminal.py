@@ -18,7 +18,7 @@ from evals.live import KEYS, CellProgress, LiveLog, RunningEpisode, progress_by_
 from evals.printable import printable
 from evals.report.terminal import LaidOut
 from evals.summary.cost import money
-from evals.tables import Table
+from evals.tables import Cell, Table
 
 REFRESH_SECONDS: Final = 1.0
 PAUSE: Final = 10
@@ -156,15 +156,11 @@ def _unfinished(cells: Sequence[CellProgress]) -> list[CellProgress]:
 
 
 def _table(cells: Sequence[CellProgress], more: int) -> Table:
-    rows = tuple(
-        (
-            *(getattr(cell, name) for name in KEYS),
-            cell.planned,
-            cell.done,
-            cell.failed,
-            cell.won / (cell.done + cell.failed) if cell.done + cell.failed else None,
-        )
-        for cell in cells
-    )
+    rows: list[tuple[Cell, ...]] = []
+    for cell in cells:
+        ended = cell.done + cell.failed
+        won = cell.won / ended if ended else None
+        names = [getattr(cell, name) for name in KEYS]
+        rows.append((*names, cell.planned, cell.done, cell.failed, won))
     notes = (f"and {more:,} more cells",) if more else ()
-    return Table("progress", "Progress by cell", (*KEYS, "planned", "done", "failed", "won"), rows, notes)
+    return Table("progress", "Progress by cell", (*KEYS, "planned", "done", "failed", "won"), tuple(rows), notes)

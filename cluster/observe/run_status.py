@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from evals.printable import printable
 from evals.summary.cost import costs_of, money
 from evals.summary.status import is_imported
 from evals.tables import Cell, Table
+from evals.types import Episode
 
 CAUSES_SHOWN = 3
 
@@ -115,15 +116,20 @@ def _players(plan: pa.Table, rows: pa.Table, needed: Collection[str] | None = No
     planned = Counter(plan["player"].to_pylist())
     table = [_player(name, count, not_needed[name], rows) for name, count in planned.items()]
     columns = ("player", "planned", "done", "failed", "left", "not_needed", "won", *_SUMS)
-    optional = ("not_needed", *_SUMS)
-    # An optional column is shown if any player has something in it.
-    kept = []
-    for place, name in enumerate(columns):
-        if name not in optional or any(row[place] for row in table):
-            kept.append(place)
+    kept = _columns_to_show(columns, table)
     titles = [columns[place].replace("_", " ") for place in kept]
     shown = [tuple(row[place] for place in kept) for row in table]
     return Table("status", "Episodes", tuple(titles), tuple(shown), tuple(_causes(rows)))
+
+
+def _columns_to_show(columns: Sequence[str], table: Sequence[tuple[Cell, ...]]) -> list[int]:
+    """Which columns are shown, by number: of the optional ones those in which any player has something."""
+    optional = ("not_needed", *_SUMS)
+    shown = []
+    for place, name in enumerate(columns):
+        if name not in optional or any(row[place] for row in table):
+            shown.append(place)
+    return shown
 
 
 def _player(name: str, planned: int, not_needed: int, rows: pa.Table) -> tuple[Cell, ...]:
@@ -165,16 +171,22 @@ def _pace(run: Run, rows: pa.Table, writer: Writer | None) -> Pace | None:
     at_work = writer.state == "at work"
     now = datetime.datetime.now(datetime.UTC).timestamp() if at_work else last
     mine = rows.filter(pc.equal(rows["session"], session["id"]))
-    finished: Collection[str] = set(rows["episode_id"].to_pylist())
+    finished = set(rows["episode_id"].to_pylist())
     of_session = set(mine["episode_id"].to_pylist())
-    done = left = 0.0
-    for episode in run.plan:
-        if episode.id in of_session:
-            done += expected_work(episode)
-        elif episode.id not in finished:
-            left += expected_work(episode)
+    done, left = _work(run.plan, of_session, finished)
     seconds = max(now - began, 0.0)
     seconds_left = None
     if at_work and done and left:
         seconds_left = left / done * seconds
     return Pace(seconds, len(mine), seconds_left)
+
+
+def _work(plan: Iterable[Episode], of_session: Collection[str], finished: Collection[str]) -> tuple[float, float]:
+    """The work that a session has done, and what no session has."""
+    done = left = 0.0
+    for episode in plan:
+        if episode.id in of_session:
+            done += expected_work(episode)
+        elif episode.id not in finished:
+            left += expected_work(episode)
+    return done, left

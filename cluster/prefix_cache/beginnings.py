@@ -83,14 +83,14 @@ def beginning_of(prompt: Prompt, length: int) -> dict[str, Any]:
     short = {**prompt, "prompt_token_ids": [*ids[:length], ids[0]]}
     if "mm_placeholders" not in prompt:
         return short
-    kept = {
-        kind: sum(place.offset + place.length <= length for place in places)
-        for kind, places in prompt["mm_placeholders"].items()
-    }
+    # How many pictures of each kind end before the cut.
+    kept = {}
+    for kind, places in prompt["mm_placeholders"].items():
+        kept[kind] = sum(place.offset + place.length <= length for place in places)
     for key in ("mm_placeholders", "mm_hashes", "mm_kwargs"):
-        short[key] = type(prompt[key])(
-            {kind: prompt[key][kind][: kept[kind]] for kind in prompt[key] if kept.get(kind)}
-        )
+        by_kind = prompt[key]
+        first = {kind: by_kind[kind][: kept[kind]] for kind in by_kind if kept.get(kind)}
+        short[key] = type(by_kind)(first)
     return short
 
 

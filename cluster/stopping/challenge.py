@@ -50,18 +50,18 @@ def check_run(run: Run, path: Path, published: str) -> tuple[Table, int]:
     """
     _checked(path, published)
     suite = make_suite(_with_seeds(run.config["suite"], f"{PREFIX}{real_path(path)}"))
-    expected = {
-        (episode.suite, episode.task, episode.level, episode.index): episode.seed
-        for part in suite.parts
-        for episode in part.plan()
-    }
-    rows: list[tuple[Cell, ...]] = []
+    expected = {}
+    for part in suite.parts:
+        for episode in part.plan():
+            game = (episode.suite, episode.task, episode.level, episode.index)
+            expected[game] = episode.seed
     columns = (run.planned[name].to_pylist() for name in ("suite", "task", "level", "index", "seed"))
     counts: dict[str, list[int]] = {}
     for name, task, level, index, seed in zip(*columns, strict=True):
         same, other = counts.setdefault(name, [0, 0])
         is_same = expected.get((name, task, level, index)) == seed
         counts[name] = [same + is_same, other + (not is_same)]
+    rows: list[tuple[Cell, ...]] = []
     for name, (same, other) in counts.items():
         rows.append((name, same, other, "yes" if not other else "NO"))
     columns_shown = ("suite", "sealed episodes", "others", "all sealed")

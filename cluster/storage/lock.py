@@ -73,7 +73,10 @@ def writer_of(folder: Path) -> Writer | None:
         return Writer(_owner(lease), "done", silent)
     if not _is_free(lease, now):
         return Writer(_owner(lease), "at work", silent)
-    return Writer(_owner(lease), "gone" if seen(lease.content) == "dead" else "silent", silent)
+    # Only on its own host a process can be seen to be dead.
+    if seen(lease.content) == "dead":
+        return Writer(_owner(lease), "gone", silent)
+    return Writer(_owner(lease), "silent", silent)
 
 
 class RunLock:
@@ -242,7 +245,9 @@ def _stays_silent(lease: Lease, now: float) -> bool:
     end = time.monotonic() + STALE_SECONDS
     while time.monotonic() < end:
         time.sleep(min(WATCH_SECONDS, STALE_SECONDS))
-        if [each.heartbeat for each in find_leases(lease.path.parent)][-1:] != [lease.heartbeat]:
+        # Another heartbeat, another lease, or none anymore: somebody was here.
+        leases = find_leases(lease.path.parent)
+        if not leases or leases[-1].heartbeat != lease.heartbeat:
             return False
     return True
 

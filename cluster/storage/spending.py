@@ -77,7 +77,8 @@ def read_spending(run_dir: Path) -> Spending:
     if not all(map(_is_amount, amounts)):
         raise UserError(f"{path}: damaged: no amounts of money: {amounts}")
     spent, in_flight, highest = map(float, noted)
-    return Spending(spent, in_flight, highest, tuple(MergedPart(sessions, float(total)) for sessions, total in parts))
+    merged = [MergedPart(sessions, float(total)) for sessions, total in parts]
+    return Spending(spent, in_flight, highest, tuple(merged))
 
 
 def _is_amount(value: object) -> bool:

@@ -57,7 +57,10 @@ def main(options: argparse.Namespace) -> int:
     except ValueError as error:
         raise UserError(str(error)) from error
     tables = found.tables
-    show(tables if options.full else [_shortened(table) for table in tables])
+    if options.full:
+        show(tables)
+    else:
+        show([_shortened(table) for table in tables])
     if options.out:
         _write(options.out, tables, found)
         print(f"written: {options.out}")
