@@ -156,11 +156,15 @@ class Endpoint:
             data = _TOO_DEEP
         except ValueError:
             data = _NO_JSON
+        # Raised outside the handlers: the decoder's error, which holds the whole answer, is not kept as the context.
         if data is _TOO_DEEP:
             raise EndpointError("the answer's JSON is nested too deeply", unreadable=True)
         if data is _NO_JSON:
             raise EndpointError("the answer is no JSON", may_cost=True)
-        if isinstance(data, dict) and data.get("error") and not data.get("choices"):
+        if not isinstance(data, dict):
+            return data
+        # Some servers send an error with a status of success.
+        if data.get("error") and not data.get("choices"):
             raise _error_within(data, self._secrets)
         return data
 

@@ -117,28 +117,40 @@ def error_from(status: int, headers: Mapping[str, str], body: str, secrets: Coll
         data = json.loads(body)
     except (ValueError, RecursionError):
         data = None
-    error = data.get("error", data) if isinstance(data, dict) else None
-    said, param = body, ""
+    found = data if isinstance(data, dict) else {}
+    # Some servers send the error itself, not a mapping that holds it.
+    error = found.get("error", found)
+    said, param = body, None
     if isinstance(error, str):
         said = error
     elif isinstance(error, dict):
-        param = error["param"] if isinstance(error.get("param"), str) else ""
-        if isinstance(error.get("message"), str):
-            details = [error.get("code"), error.get("type"), *_flagged(error)]
-            said = " ".join([error["message"], *(str(each) for each in details if isinstance(each, str | int))])
-        elif isinstance(error.get("detail"), list):
-            said = "; ".join(map(_validation, error["detail"])) or body
+        said = _said_within(error, body)
+        param = error.get("param")
     words = clean(said, secrets) or "no reason given"
-    stated = data if isinstance(data, dict) and (data.get("usage") or data.get("usageMetadata")) else None
+    # What tells tokens has been answered, and may be billed.
+    stated = None
+    if found.get("usage") or found.get("usageMetadata"):
+        stated = found
     return EndpointError(
         f"status {status}: {words[:WORDS_SHOWN]}",
         status,
         words=words,
-        param=param,
+        param=param if isinstance(param, str) else "",
         retry_after=asked_seconds(headers),
         may_cost=status in GATEWAY_TIMEOUTS or stated is not None,
         stated=stated,
     )
+
+
+def _said_within(error: Mapping[str, Any], body: str) -> str:
+    """An error's words; the whole body where it has none."""
+    message, detail = error.get("message"), error.get("detail")
+    if isinstance(message, str):
+        details = [error.get("code"), error.get("type"), *_flagged(error)]
+        return " ".join([message, *(str(each) for each in details if isinstance(each, str | int))])
+    if isinstance(detail, list):
+        return "; ".join(map(_validation, detail)) or body
+    return body
 
 
 def _flagged(error: Mapping[str, Any]) -> list[str]:

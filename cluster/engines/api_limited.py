@@ -160,16 +160,19 @@ class LimitedEndpoint:
 
     def _price(self, usage: Usage, most: Usage, payment: Payment) -> float:
         """What a request costs; tokens that are not told count with the most that they may be."""
-        payment.told = usage.cost is not None or (not self.spend.unpriced and usage != Usage())
         # The endpoint says the price itself.
         if usage.cost is not None:
+            payment.told = True
             return usage.cost
         # Only the endpoint knows its prices, and tells none this time: what was reserved counts.
         if self.spend.unpriced:
+            payment.told = False
             return payment.most
-        # Prices are known, but the answer tells no tokens, or not all of them.
-        if usage == Usage():
+        # Prices are known, but the answer tells no tokens.
+        payment.told = usage != Usage()
+        if not payment.told:
             return self._most_price(most)
+        # It may tell only some of them.
         prompt = most.prompt if usage.prompt is None else usage.prompt
         completion = most.completion if usage.completion is None else usage.completion
         return self._price_of(dataclasses.replace(usage, prompt=prompt, completion=completion))

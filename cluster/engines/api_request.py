@@ -104,7 +104,8 @@ class RequestForm:
         if not self.reasoning:
             drawn |= {"temperature": sampling.temperature, "top_p": sampling.top_p}
         for name, neutral in NEUTRAL.items():
-            if (value := getattr(sampling, name)) != neutral:
+            value = getattr(sampling, name)
+            if value != neutral:
                 drawn[name] = value
         if sampling.stop:
             drawn["stop"] = list(sampling.stop)

@@ -112,17 +112,30 @@ def check_base_url(url: Any) -> str | None:
     if url is None:
         return None
     try:
-        parts = urlsplit(url)
-        sound = parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1) > 0
-        sound = sound and re.fullmatch(r"[\w.:\[\]-]+", parts.netloc) and not re.search(r"[?#\\\s]|[^ -~]", url)
+        is_plain = _is_plain_address(url)
     except (TypeError, ValueError, AttributeError):
-        sound = False
-    if not sound:
+        is_plain = False
+    if not is_plain:
         raise ValueError(
             "model.engine.base_url must be a plain address, http(s)://HOST[:PORT][/PATH], without user name, password, "
             "query or fragment: it is stored with the run (secrets: model.engine.api_key_env and model.engine.headers)"
         )
     return str(url).rstrip("/")
+
+
+def _is_plain_address(url: Any) -> bool:
+    """Whether it is http(s)://HOST[:PORT][/PATH]; whatever ``urlsplit`` raises means that it is not."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return False
+    # To look at a port that is none raises a ValueError.
+    if (parts.port or 1) < 1:
+        return False
+    # User name and password would stand before an @.
+    if not re.fullmatch(r"[\w.:\[\]-]+", parts.netloc):
+        return False
+    # Neither query nor fragment, and only signs that can be sent.
+    return re.search(r"[?#\\\s]|[^ -~]", url) is None
 
 
 def check_headers(headers: Any) -> None:
@@ -134,24 +147,41 @@ def check_headers(headers: Any) -> None:
     if not isinstance(headers, Mapping):
         raise ValueError("model.engine.headers must be a mapping from names to texts")
     for number, (name, value) in enumerate(headers.items()):
-        if not isinstance(name, str) or not _HEADER.fullmatch(name) or _KEY.search(name):
+        # A name that is none may be a key in the wrong place, so it is not repeated.
+        if not _can_be_name(name):
             raise ValueError(f"model.engine.headers: header {number + 1} has a name that cannot be sent")
         if name.lower() in _OWN_HEADERS:
             raise ValueError(f"model.engine.headers: {name} is set by the engine itself")
-        if not isinstance(value, str) or not re.fullmatch(r"[ -~]*", value):
-            raise ValueError(f"model.engine.headers: the value of {name} must be plain text in one line")
-        if value.startswith("raycade:") and value not in OF_TURN:
-            raise ValueError(f"model.engine.headers: {name} must be {EPISODE} or {TURN}, if it begins with raycade:")
-        if value.startswith(FROM_ENVIRONMENT):
-            if not _VARIABLE.fullmatch(value.removeprefix(FROM_ENVIRONMENT)):
-                raise ValueError(
-                    f"model.engine.headers: {name} must be {FROM_ENVIRONMENT}NAME, the name in capital letters"
-                )
-        elif _SECRET_HEADER.search(name) or _KEY.search(value):
-            raise ValueError(
-                f"model.engine.headers: the value of {name} may be a secret and would be stored with the run: write "
-                f"{FROM_ENVIRONMENT}NAME, the name of an environment variable that holds it"
-            )
+        _check_value(name, value)
+
+
+def _can_be_name(name: Any) -> bool:
+    if not isinstance(name, str) or not _HEADER.fullmatch(name):
+        return False
+    return _KEY.search(name) is None
+
+
+def _check_value(name: str, value: Any) -> None:
+    """See that a header's value is a name that stands for something else, or may be stored.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if not isinstance(value, str) or not re.fullmatch(r"[ -~]*", value):
+        raise ValueError(f"model.engine.headers: the value of {name} must be plain text in one line")
+    # It stands for the episode or the turn.
+    if value.startswith("raycade:") and value not in OF_TURN:
+        raise ValueError(f"model.engine.headers: {name} must be {EPISODE} or {TURN}, if it begins with raycade:")
+    # It is read from the environment, so it may be a secret.
+    if value.startswith(FROM_ENVIRONMENT):
+        if _VARIABLE.fullmatch(value.removeprefix(FROM_ENVIRONMENT)):
+            return
+        raise ValueError(f"model.engine.headers: {name} must be {FROM_ENVIRONMENT}NAME, the name in capital letters")
+    if _SECRET_HEADER.search(name) or _KEY.search(value):
+        raise ValueError(
+            f"model.engine.headers: the value of {name} may be a secret and would be stored with the run: write "
+            f"{FROM_ENVIRONMENT}NAME, the name of an environment variable that holds it"
+        )
 
 
 def read_headers(headers: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:

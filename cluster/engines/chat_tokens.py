@@ -93,8 +93,15 @@ def special_tokens(tokenizer: Any) -> dict[int, str]:
             f"its tokenizer ({type(tokenizer).__name__}) has no text form of a chat; set "
             "model.engine.vllm.tokenizer_mode=hf if the model has a Hugging Face tokenizer too"
         )
-    return {
-        number: token.content
-        for number, token in tokenizer.added_tokens_decoder.items()
-        if token.special and not (token.lstrip or token.rstrip or token.single_word or token.normalized)
-    }
+    found = {}
+    for number, token in tokenizer.added_tokens_decoder.items():
+        if not token.special:
+            continue
+        # It strips the spaces around it, too.
+        if token.lstrip or token.rstrip:
+            continue
+        # It counts as a whole word only, or is matched in normalized text.
+        if token.single_word or token.normalized:
+            continue
+        found[number] = token.content
+    return found

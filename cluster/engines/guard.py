@@ -68,7 +68,10 @@ def watch(host: psutil.Process, mark: str) -> None:
     known: list[psutil.Process] = []
     used: set[str] = set()
     next_look, closed = 0.0, False
-    while _lives(host) and not (closed and not list(_marked(mark))):
+    while _lives(host):
+        has_ended = closed and not list(_marked(mark))
+        if has_ended:
+            break
         with contextlib.suppress(psutil.Error):
             known = [each for each in host.children(recursive=True) if is_engine(each)]
         if time.monotonic() >= next_look:

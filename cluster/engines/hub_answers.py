@@ -55,11 +55,14 @@ def hub_answer(error: BaseException, printed: Sequence[str] = ()) -> HubAnswer |
 
 
 def _answer_of(error: BaseException) -> HubAnswer | None:
-    text = " ".join(str(error).split())[:400] or type(error).__name__
+    text = " ".join(str(error).split())[:400]
+    if not text:
+        text = type(error).__name__
     response = getattr(error, "response", None)
     status = getattr(response, "status_code", None)
     if isinstance(status, int):
-        headers = {name.lower(): value for name, value in dict(getattr(response, "headers", {})).items()}
+        sent = dict(getattr(response, "headers", {}))
+        headers = {name.lower(): value for name, value in sent.items()}
         return HubAnswer(text, status in BUSY, min(asked_seconds(headers), LONGEST_ASKED))
     # Of the HTTP client that huggingface_hub uses, whose name changes with its version.
     if type(error).__module__.startswith("httpx") and "Timeout" in type(error).__name__:

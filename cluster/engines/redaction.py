@@ -56,21 +56,27 @@ def _bare(text: str) -> tuple[str, list[tuple[int, int]]]:
     signs = list[str]()
     places = list[tuple[int, int]]()
     for unit in _UNIT.finditer(text):
-        if word := unit["word"]:
+        word = unit["word"]
+        if word:
             signs += word
             places += [(place, place + 1) for place in range(unit.start(), unit.end())]
             continue
-        sign = ""
-        if unit["percent"]:
-            sign = unquote(unit["percent"], errors="ignore")
-        elif unit["escape"]:
-            sign = chr(int(unit["escape"], 16))
-        elif unit["entity"]:
-            sign = html.unescape(unit["entity"])
+        sign = _written_otherwise(unit)
         if len(sign) == 1 and sign.isascii() and sign.isalnum():
             signs.append(sign)
             places.append(unit.span())
     return "".join(signs).lower(), places
+
+
+def _written_otherwise(unit: re.Match[str]) -> str:
+    """The sign that a percent code, an escape or an entity stands for; empty for a mark."""
+    if unit["percent"]:
+        return unquote(unit["percent"], errors="ignore")
+    if unit["escape"]:
+        return chr(int(unit["escape"], 16))
+    if unit["entity"]:
+        return html.unescape(unit["entity"])
+    return ""
 
 
 @functools.lru_cache(maxsize=64)

@@ -232,7 +232,9 @@ class SimulatedEngine(Engine):
         raise EngineDiedError(cause)
 
     def _check_fault_file(self) -> None:
-        if self._fault_file is None or self._fault or not self._fault_file.exists():
+        if self._fault_file is None or self._fault:
+            return
+        if not self._fault_file.exists():
             return
         mine = self._fault_file.with_suffix(f".{os.getpid()}")
         try:

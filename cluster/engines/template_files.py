@@ -11,7 +11,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -137,11 +137,18 @@ def _template_text(settings: Mapping[str, Any]) -> str | None:
         return text
     for name in ("chat_template.json", "tokenizer_config.json"):
         stored = _mapping(settings, name).get("chat_template")
-        if isinstance(stored, list):  # of several templates vLLM takes the default one
-            named = [each for each in stored if isinstance(each, dict)]
-            stored = next((each.get("template") for each in named if each.get("name") == "default"), None)
+        if isinstance(stored, list):
+            stored = _default_of(stored)
         if isinstance(stored, str):
             return stored
+    return None
+
+
+def _default_of(stored: Sequence[Any]) -> Any:
+    """Of several templates the one that vLLM takes."""
+    for each in stored:
+        if isinstance(each, dict) and each.get("name") == "default":
+            return each.get("template")
     return None
 
 
@@ -382,17 +389,21 @@ def _file(settings: Mapping[str, Any], name: str) -> str | None:
     model = str(passed.get("tokenizer") or settings["model"])
     if model == "tiny":
         return CHAT_TEMPLATE if name == "chat_template.jinja" else None
-    revision = passed.get("tokenizer_revision") or settings.get("revision")
     if Path(model).is_dir():
         return _text(Path(model, name))
+    # Neither a folder nor a repository of the hub.
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", model):
         return None
     try:
         from huggingface_hub import try_to_load_from_cache
     except ImportError:
         return None
+    revision = passed.get("tokenizer_revision") or settings.get("revision")
     cached = try_to_load_from_cache(model, name, revision=revision)
-    return _text(Path(cached)) if isinstance(cached, str) else None
+    # Not there, or known to be missing from the repository.
+    if not isinstance(cached, str):
+        return None
+    return _text(Path(cached))
 
 
 def _text(path: Path) -> str | None:

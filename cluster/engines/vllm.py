@@ -384,11 +384,15 @@ class VLLMEngine(Engine):
         """Refuse what a template that opens a thought makes meaningless, for all requests alike."""
         remedy = "switch thinking off (model.chat_template_kwargs={enable_thinking: false})"
         if request.labels and not answers_next(prompt):
-            why = f"opens a thought, so the next token is no label: {remedy}"
-            if not opened:
+            if opened:
+                why = f"opens a thought, so the next token is no label: {remedy}"
+            else:
                 why = "has the model name a channel before it answers, so the next token is no label"
             raise EngineClosedError(f"the chat template of {self.model} {why}")
-        if opened and (request.options or request.schema) and not self._reasoning.parsed:
+        # Where vLLM parses the reasoning, constraints hold from its end on.
+        if not opened or self._reasoning.parsed:
+            return
+        if request.options or request.schema:
             raise EngineClosedError(
                 f"the chat template of {self.model} opens a thought, which a constrained reply could not end: set "
                 f"model.engine.vllm.reasoning_parser, use decoding=free, or {remedy}"
@@ -414,7 +418,7 @@ class VLLMEngine(Engine):
     async def _generate(self, request: Request, prompt: Mapping[str, Any], parameters: Any) -> Any:
         from vllm.v1.engine.exceptions import EngineDeadError
 
-        output = None
+        output = finish = None
         keywords: dict[str, Any] = {}
         if self._reasoning.parsed:  # constrained replies begin after the reasoning
             keywords["reasoning_parser_kwargs"] = {"chat_template_kwargs": self._template_arguments}
@@ -432,8 +436,10 @@ class VLLMEngine(Engine):
             if isinstance(cause, ValueError):
                 raise PlayerError(f"vLLM refused the request: {brief(cause)}") from error
             raise EngineError(f"vLLM failed: {type(cause).__name__}: {brief(cause)}") from error
-        if output is None or output.outputs[0].finish_reason not in ("stop", "length", "repetition"):
-            raise EngineError(f"vLLM aborted the request: {output and output.outputs[0].finish_reason}")
+        if output is not None:
+            finish = output.outputs[0].finish_reason
+        if finish not in ("stop", "length", "repetition"):
+            raise EngineError(f"vLLM aborted the request: {finish}")
         return output
 
     async def load_weights(self, model: str) -> bool:

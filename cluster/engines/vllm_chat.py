@@ -137,7 +137,8 @@ class VLLMChat:
         Raises:
             PlayerError: the model cannot read it.
         """
-        if not self.multimodal and any(isinstance(part, Picture) for said in chat for part in said.parts):
+        holds_picture = any(isinstance(part, Picture) for said in chat for part in said.parts)
+        if holds_picture and not self.multimodal:
             raise PlayerError(f"{self.model} reads text only, but the prompt contains a picture")
         chat = arranged(chat, self._arrangement, self._marks)
         rendered = self._template(chat, self._arrangement)

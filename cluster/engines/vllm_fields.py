@@ -176,11 +176,20 @@ def _fields(file: str, classes: tuple[str, ...]) -> Mapping[str, Any]:
     if spec is None or not spec.submodule_search_locations:
         return {}
     tree = ast.parse(Path(spec.submodule_search_locations[0], file).read_text(encoding="utf-8"))
-    return {
-        statement.target.id: _PLAIN.get(ast.unparse(statement.annotation), Any)
-        for node in tree.body
-        if isinstance(node, ast.ClassDef) and node.name in classes
-        for statement in node.body
-        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
-        if not statement.target.id.startswith("_") and "ClassVar" not in ast.unparse(statement.annotation)
-    }
+    found: dict[str, Any] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.name in classes:
+            found |= _fields_of(node)
+    return found
+
+
+def _fields_of(node: ast.ClassDef) -> dict[str, Any]:
+    """The public fields that a class states, with their types as far as they are plain."""
+    found: dict[str, Any] = {}
+    for statement in node.body:
+        if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
+            continue
+        name, annotation = statement.target.id, ast.unparse(statement.annotation)
+        if not name.startswith("_") and "ClassVar" not in annotation:
+            found[name] = _PLAIN.get(annotation, Any)
+    return found

@@ -187,15 +187,21 @@ class BatchConnection(ClientConnection):
 
     def _jobs_of_queue(self) -> list[dict[str, float]]:
         """The turns that wait, in jobs within the provider's limits."""
-        jobs, size = list[dict[str, float]](), 0
-        for turn in [turn for turn in self._queue if turn in self._bodies]:
+        jobs = list[dict[str, float]]()
+        job: dict[str, float] = {}
+        size = 0
+        waiting = [turn for turn in self._queue if turn in self._bodies]
+        for turn in waiting:
             length = len(json.dumps(self._bodies[turn])) + 200
-            full = jobs and (len(jobs[-1]) >= self._format.most_turns or size + length > self._format.most_bytes)
-            if not jobs or full:
-                jobs.append({})
-                size = 0
-            jobs[-1][turn] = self._queue.pop(turn)
+            is_full = len(job) >= self._format.most_turns or size + length > self._format.most_bytes
+            # A turn that is too long for any job has one for itself.
+            if job and is_full:
+                jobs.append(job)
+                job, size = {}, 0
+            job[turn] = self._queue.pop(turn)
             size += length
+        if job:
+            jobs.append(job)
         return jobs
 
     async def _send_and_follow(self, job: Job) -> None:

@@ -91,12 +91,15 @@ class OpenAIBatches:
         """As ``Format.answers``."""
         job = await self._client.batches.retrieve(batch)
         if job.status == "failed":
-            errors = (job.errors.data if job.errors else None) or []
-            raise EndpointError(f"the batch failed: {'; '.join(str(error.message) for error in errors)[:300]}", 400)
+            errors: list[Any] = []
+            if job.errors:
+                errors = job.errors.data or []
+            why = "; ".join(str(error.message) for error in errors)
+            raise EndpointError(f"the batch failed: {why[:300]}", 400)
         found: Answers = {}
-        for file in (job.output_file_id, job.error_file_id):
-            if file is None:
-                continue
+        # Answers and refusals come in a file each, of which one may be missing.
+        files = [file for file in (job.output_file_id, job.error_file_id) if file is not None]
+        for file in files:
             content = await self._client.files.content(file)
             for line in content.text.splitlines():
                 each = json.loads(line)
@@ -206,17 +209,17 @@ class GeminiBatches:
         """As ``Format.answers``."""
         job = await self._batches.get(name=batch)
         found: Answers = {}
-        responses = job.dest.inlined_responses if job.dest else None
-        for each in responses or []:
+        responses: list[Any] = []
+        if job.dest:
+            responses = job.dest.inlined_responses or []
+        for each in responses:
             metadata = each.metadata or {}
             turn = metadata.get("key", "")
             if each.response is not None:
                 found[turn] = {"data": plain(each.response)}
-                continue
-            status = getattr(each.error, "code", None) or 500
-            if status < 400:  # a code of gRPC, none of HTTP
-                status = 500
-            found[turn] = _error(status, plain_text(each.error))
+            else:
+                found[turn] = _error(_gemini_status(each.error), plain_text(each.error))
+        # The job as a whole failed.
         if not found and job.error is not None:
             raise EndpointError(f"the batch failed: {str(job.error.message)[:300]}", 400)
         return found
@@ -225,6 +228,12 @@ class GeminiBatches:
 def plain_text(error: Any) -> str:
     """A client's error object as the JSON of an endpoint's error."""
     return json.dumps({"error": plain(error)}) if hasattr(error, "model_dump_json") else "{}"
+
+
+def _gemini_status(error: Any) -> int:
+    """HTTP's status of a turn's error; 500 where it has a code of gRPC, or none."""
+    code: int = getattr(error, "code", None) or 500
+    return 500 if code < 400 else code
 
 
 def _error(status: int, body: str) -> Mapping[str, Any]:

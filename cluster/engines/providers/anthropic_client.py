@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 from cluster.engines.api_answer import Answer, Usage, usage_in_parts, whole
 from cluster.engines.api_errors import EndpointError
 from cluster.engines.base import Request
-from cluster.engines.providers.base import ProviderEngine, http_client, plain
+from cluster.engines.providers.base import ProviderEngine, http_client, messages_of, plain, system_texts
 from evals.chat_json import png
 from evals.types import Finish, Part
 
@@ -90,23 +90,18 @@ class AnthropicEngine(ProviderEngine):
 
     def body(self, request: Request) -> dict[str, Any]:
         """What is sent for one turn."""
-        system = [
-            {"type": "text", "text": str(part)} for said in request.chat if said.role == "system" for part in said.parts
-        ]
-        messages = []
-        for said, earlier in zip(request.chat, self.earlier(request), strict=True):
-            content = earlier or [_block(part) for part in said.parts if not isinstance(part, str) or part.strip()]
-            if said.role != "system" and content:  # empty texts are refused
-                messages.append({"role": said.role, "content": content})
+        system = [{"type": "text", "text": text} for text in system_texts(request.chat)]
+        messages = messages_of(request.chat, self.earlier(request), _block)
         if self.cache != "off":
             self._mark(system, messages)
         body: dict[str, Any] = {
             "model": self.model,
             "max_tokens": self.most_tokens(request),
             "messages": messages,
-            **({"system": system} if system else {}),
-            **self.drawn(),
         }
+        if system:
+            body["system"] = system
+        body |= self.drawn()
         if self.thinking_tokens is not None:
             body["thinking"] = {"type": "enabled", "budget_tokens": self.thinking_tokens}
         elif self.thinks:
@@ -130,10 +125,12 @@ class AnthropicEngine(ProviderEngine):
         if not data.get("stop_reason"):
             raise EndpointError("the message broke off before its end", unreadable=True)
         blocks = [_sent_back(block) for block in data["content"]]
+        texts = [block["text"] for block in blocks if block["type"] == "text"]
+        thoughts = [block["thinking"] for block in blocks if block["type"] == "thinking"]
         return Answer(
-            text=whole("".join(block["text"] for block in blocks if block["type"] == "text")),
-            finish=FINISHES.get(data.get("stop_reason") or "", "stop"),
-            reasoning=whole("\n".join(block["thinking"] for block in blocks if block["type"] == "thinking")),
+            text=whole("".join(texts)),
+            finish=FINISHES.get(data["stop_reason"], "stop"),
+            reasoning=whole("\n".join(thoughts)),
             usage=self.read_usage(data),
             top={},
             kept=blocks,

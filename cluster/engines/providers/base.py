@@ -13,7 +13,7 @@ import importlib.util
 import json
 import pkgutil
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,9 +34,37 @@ from cluster.engines.providers.thoughts import Thoughts
 from cluster.engines.redaction import redacted
 from cluster.engines.spend import UNTIL_BILLED, Spend
 from envs.settings import Count, NotNegative, Positive, Seconds
-from evals.types import Reply
+from evals.types import Chat, Part, Reply
 
 NO_LABELS = "this provider gives no probabilities of labels; the suite's written answers need none"
+
+
+def system_texts(chat: Chat) -> list[str]:
+    """What the system messages of a chat say, for a provider that takes them apart from the others."""
+    texts = list[str]()
+    for said in chat:
+        if said.role == "system":
+            texts += [str(part) for part in said.parts]
+    return texts
+
+
+def messages_of(
+    chat: Chat, earlier: Sequence[Any | None], block: Callable[[Part], dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The messages of a chat but for the system's, in blocks, for a provider that refuses empty texts.
+
+    Args:
+        chat: What is sent.
+        earlier: For each message the blocks of the reply as it came, where they are sent in place of its words.
+        block: How a part is written.
+    """
+    messages = []
+    for said, kept in zip(chat, earlier, strict=True):
+        parts = [part for part in said.parts if not isinstance(part, str) or part.strip()]
+        content = kept or [block(part) for part in parts]
+        if said.role != "system" and content:
+            messages.append({"role": said.role, "content": content})
+    return messages
 
 
 @dataclass(kw_only=True, eq=False)
@@ -206,21 +234,19 @@ class ProviderEngine(ApiEngine, abc.ABC):
         """As ``Engine.check_settings``: no secret, and the client is installed."""
         variable = settings.get("api_key_env") or cls.key_variable
         check_no_secrets({**settings, "api_key_env": variable})
-        try:
-            found = importlib.util.find_spec(cls.package) is not None
-        except ModuleNotFoundError:  # of a package within a package, such as google.genai
-            found = False
-        if not found:
+        if not _is_installed(cls.package):
             raise ValueError(f"this engine needs the Python package {cls.package}: pip install 'raycade[{cls.extra}]'")
         if settings.get("batch") is True and not cls.batches:
             raise ValueError("model.engine.batch=true: raycade has no batch jobs of this provider")
-        priced = cls.cost_is_told or bool(settings.get("prompt_price") or settings.get("completion_price"))
-        if (
-            settings.get("spend_cap") is not None
-            and not priced
-            and not listed(cls.provider, str(settings.get("model")))
-        ):
+        if settings.get("spend_cap") is not None and not cls._has_prices(settings):
             raise ValueError(f"model.engine.spend_cap: {cls.price_note(settings)}")
+
+    @classmethod
+    def _has_prices(cls, settings: Mapping[str, Any]) -> bool:
+        """Whether answers tell what they cost, or there are prices by hand or in the table."""
+        if cls.cost_is_told or settings.get("prompt_price") or settings.get("completion_price"):
+            return True
+        return listed(cls.provider, str(settings.get("model"))) is not None
 
     @classmethod
     def check_environment(cls, settings: Mapping[str, Any]) -> None:
@@ -458,6 +484,13 @@ def http_client(connections: int) -> Any:
         limits=httpx2.Limits(max_connections=connections + 2, max_keepalive_connections=connections + 2),
         event_hooks={"response": [bound]},
     )
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ModuleNotFoundError:  # of a package within a package, such as google.genai
+        return False
 
 
 def plain(answer: Any) -> Any:

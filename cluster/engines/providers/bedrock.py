@@ -17,7 +17,7 @@ from cluster.engines.api_answer import Answer, Usage, usage_in_parts, whole
 from cluster.engines.api_endpoint import CONNECT_SECONDS
 from cluster.engines.api_secrets import read_headers
 from cluster.engines.base import Request
-from cluster.engines.providers.base import ProviderEngine
+from cluster.engines.providers.base import ProviderEngine, messages_of, system_texts
 from evals.chat_json import png
 from evals.types import Finish, Part
 
@@ -117,42 +117,40 @@ class BedrockEngine(ProviderEngine):
 
     def body(self, request: Request) -> dict[str, Any]:
         """What is sent for one turn."""
-        system: list[dict[str, Any]] = [
-            {"text": str(part)} for said in request.chat if said.role == "system" for part in said.parts
-        ]
-        messages: list[dict[str, Any]] = []
-        for said, earlier in zip(request.chat, self.earlier(request), strict=True):
-            content = earlier or [_block(part) for part in said.parts if not isinstance(part, str) or part.strip()]
-            if said.role != "system" and content:  # empty texts are refused
-                messages.append({"role": said.role, "content": content})
+        system: list[dict[str, Any]] = [{"text": text} for text in system_texts(request.chat)]
+        messages = messages_of(request.chat, self.earlier(request), _block)
         if self.cache:
-            asked = [message["content"] for message in messages if message["role"] == "user"]
-            for blocks in ([system] if system else []) + asked[-2:]:
-                blocks.append({"cachePoint": {"type": "default"}})
+            _mark(system, messages)
         further: dict[str, Any] = {}
         if self.thinking_tokens is not None:
             further["thinking"] = {"type": "enabled", "budget_tokens": self.thinking_tokens}
         elif self.thinks:
             further |= {"thinking": {"type": "adaptive"}, "output_config": {"effort": self.effort}}
-        further |= dict(self.extra_body or {})
-        return {
-            "modelId": self.model,
-            "messages": messages,
-            **({"system": system} if system else {}),
-            "inferenceConfig": {"maxTokens": self.most_tokens(request), **self.drawn()},
-            **({"additionalModelRequestFields": further} if further else {}),
-        }
+        if self.extra_body:
+            further |= self.extra_body
+        body: dict[str, Any] = {"modelId": self.model, "messages": messages}
+        if system:
+            body["system"] = system
+        body["inferenceConfig"] = {"maxTokens": self.most_tokens(request), **self.drawn()}
+        if further:
+            body["additionalModelRequestFields"] = further
+        return body
 
     def read_answer(self, data: Any, scored: bool) -> Answer:
         """What a reply says, block by block."""
         blocks = data["output"]["message"]["content"]
-        thoughts = [
-            block["reasoningContent"].get("reasoningText") or {} for block in blocks if "reasoningContent" in block
-        ]
+        texts, thoughts = list[str](), list[str]()
+        for block in blocks:
+            if "text" in block:
+                texts.append(block["text"])
+            if "reasoningContent" in block:
+                # An encrypted thought has no text.
+                thought = block["reasoningContent"].get("reasoningText") or {}
+                thoughts.append(thought.get("text", ""))
         return Answer(
-            text=whole("".join(block["text"] for block in blocks if "text" in block)),
+            text=whole("".join(texts)),
             finish=FINISHES.get(data.get("stopReason") or "", "stop"),
-            reasoning=whole("\n".join(thought.get("text", "") for thought in thoughts)),
+            reasoning=whole("\n".join(thoughts)),
             usage=self.read_usage(data),
             top={},
             kept=blocks or None,
@@ -165,6 +163,16 @@ class BedrockEngine(ProviderEngine):
         return usage_in_parts(
             prompt, [used.get("outputTokens")], 0, wrote=bool(data["output"]["message"].get("content"))
         )
+
+
+def _mark(system: list[dict[str, Any]], messages: list[dict[str, Any]]) -> None:
+    """Set cache marks: behind the system message, and behind the last two that were asked."""
+    asked = [message["content"] for message in messages if message["role"] == "user"]
+    marked = asked[-2:]
+    if system:
+        marked.append(system)
+    for blocks in marked:
+        blocks.append({"cachePoint": {"type": "default"}})
 
 
 def _block(part: Part) -> dict[str, Any]:

@@ -44,13 +44,16 @@ def endpoint_error(caught: Exception, secrets: Collection[str], status_of: Statu
     if said is not None:
         status, headers, body = said
         waits = {name.lower(): value for name, value in headers.items()}
-        if status == 429 and not {"retry-after", "retry-after-ms"} & waits.keys():
+        says_how_long = not waits.keys().isdisjoint({"retry-after", "retry-after-ms"})
+        if status == 429 and not says_how_long:
             waits["retry-after"] = str(seconds_to_reset(waits, body))
         error = error_from(status_of(status, body), waits, body, secrets)
         error.may_cost |= getattr(caught, "began", False)
         return error
     why = clean(str(caught), secrets)[:WORDS_SHOWN] or type(caught).__name__
-    names = {cls.__name__ for error in _causes(caught) for cls in type(error).__mro__}
+    names = set[str]()
+    for cause in _causes(caught):
+        names |= {cls.__name__ for cls in type(cause).__mro__}
     if names & UNSENT:
         return EndpointError(f"no connection: {why}")
     if names & BROKEN:
@@ -67,12 +70,14 @@ def _said(caught: Exception) -> Refusal | None:
     response: Any = getattr(caught, "response", None)
     if isinstance(response, Mapping):
         return _said_by_aws(response, str(caught))
-    details = getattr(caught, "details", None)
-    code = getattr(caught, "code", None)
-    if isinstance(code, int) and isinstance(details, Mapping):  # google-genai
-        return code, getattr(response, "headers", None) or {}, json.dumps(details)
+    # google-genai
+    code, details = getattr(caught, "code", None), getattr(caught, "details", None)
+    if isinstance(code, int) and isinstance(details, Mapping):
+        headers = getattr(response, "headers", None) or {}
+        return code, headers, json.dumps(details)
+    # OpenAI and Anthropic
     status = getattr(caught, "status_code", None)
-    if isinstance(status, int) and response is not None:  # OpenAI and Anthropic
+    if isinstance(status, int) and response is not None:
         return _said_by_openai(status, response, getattr(caught, "body", None))
     return None
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from cluster.engines.api_answer import Answer, Usage, token_count, usage_in_parts, whole
 from cluster.engines.api_request import TOP_LOGPROBS
 from cluster.engines.base import MANY, Capabilities, Request
-from cluster.engines.providers.base import ProviderEngine, http_client, plain
+from cluster.engines.providers.base import ProviderEngine, http_client, plain, system_texts
 from evals.chat_json import png
 from evals.types import Finish, Part
 
@@ -100,12 +100,8 @@ class GeminiEngine(ProviderEngine):
 
     def body(self, request: Request) -> dict[str, Any]:
         """What is sent for one turn."""
-        contents = []
-        for said, earlier in zip(request.chat, self.earlier(request), strict=True):
-            if said.role != "system":
-                parts = earlier or [_part(part) for part in said.parts]
-                contents.append({"role": "model" if said.role == "assistant" else "user", "parts": parts})
-        system = [{"text": str(part)} for said in request.chat if said.role == "system" for part in said.parts]
+        contents = self._contents(request)
+        system = [{"text": text} for text in system_texts(request.chat)]
         config: dict[str, Any] = {"max_output_tokens": self.most_tokens(request), **self.drawn()}
         if self.sampling.temperature > 0:
             config["seed"] = request.seed % 2**31
@@ -113,6 +109,24 @@ class GeminiEngine(ProviderEngine):
             config["system_instruction"] = {"parts": system}
         if request.labels:
             config |= {"response_logprobs": True, "logprobs": TOP_LOGPROBS}
+        config["thinking_config"] = self._thinking_config()
+        if self.extra_body:
+            config |= self.extra_body
+        return {"model": self.model, "contents": contents, "config": config}
+
+    def _contents(self, request: Request) -> list[dict[str, Any]]:
+        """The messages but for the system's; replies that were kept stand as they came."""
+        contents = []
+        for said, earlier in zip(request.chat, self.earlier(request), strict=True):
+            if said.role == "system":
+                continue
+            role = "model" if said.role == "assistant" else "user"
+            parts = earlier or [_part(part) for part in said.parts]
+            contents.append({"role": role, "parts": parts})
+        return contents
+
+    def _thinking_config(self) -> dict[str, Any]:
+        """How much the model thinks, and that it tells a summary where it does."""
         thinking: dict[str, Any] = {}
         if self.thinking_tokens is not None:
             thinking["thinking_budget"] = self.thinking_tokens
@@ -120,8 +134,7 @@ class GeminiEngine(ProviderEngine):
             thinking["thinking_level"] = self.effort.upper()
         if self.thinking_tokens != 0:
             thinking["include_thoughts"] = True
-        config |= {"thinking_config": thinking, **(self.extra_body or {})}
-        return {"model": self.model, "contents": contents, "config": config}
+        return thinking
 
     def read_answer(self, data: Any, scored: bool) -> Answer:
         """What a reply says, part by part."""
@@ -134,17 +147,21 @@ class GeminiEngine(ProviderEngine):
             return Answer("", "content_filter", "", usage, {})
         candidate = candidates[0]
         content = candidate.get("content") or {}
-        texts: list[str] = []
-        thoughts: list[str] = []
-        kept = []
-        for part in content.get("parts") or []:
+        parts = content.get("parts") or []
+        texts, thoughts, kept = list[str](), list[str](), list[Any]()
+        for part in parts:
             is_thought = part.get("thought")
-            (thoughts if is_thought else texts).append(part.get("text", ""))
+            if is_thought:
+                thoughts.append(part.get("text", ""))
+            else:
+                texts.append(part.get("text", ""))
             # The summary of a thought, which is for people, is not sent back; signatures are, wherever they stand.
             if not is_thought or part.get("thought_signature"):
                 kept.append(part)
         finish = FINISHES.get(candidate.get("finish_reason") or "", "stop")
-        top = _top(candidate) if scored and finish != "content_filter" else {}
+        top: dict[str, float] = {}
+        if scored and finish != "content_filter":
+            top = _top(candidate)
         return Answer(whole("".join(texts)), finish, whole("\n".join(thoughts)), usage, top, kept or None)
 
     def read_usage(self, data: Any) -> Usage:

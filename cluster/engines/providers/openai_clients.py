@@ -144,14 +144,18 @@ def _read_response(data: Any) -> Answer:
     texts, refusals, thoughts = list[str](), list[str](), list[str]()
     for item in data["output"]:
         if item["type"] == "reasoning":
-            thoughts += [part["text"] for part in (*item.get("summary", ()), *item.get("content", ()))]
+            parts = (*item.get("summary", ()), *item.get("content", ()))
+            thoughts += [part["text"] for part in parts]
         elif item["type"] == "message":
             texts += [part["text"] for part in item["content"] if part["type"] == "output_text"]
             refusals += [part["refusal"] for part in item["content"] if part["type"] == "refusal"]
-    finish: Finish = "refusal" if refusals else "stop"
+    finish: Finish = "stop"
     if data.get("status") == "incomplete":
-        filtered = (data.get("incomplete_details") or {}).get("reason") == "content_filter"
-        finish = "content_filter" if filtered else "length"
+        details = data.get("incomplete_details") or {}
+        is_filtered = details.get("reason") == "content_filter"
+        finish = "content_filter" if is_filtered else "length"
+    elif refusals:
+        finish = "refusal"
     return Answer(
         text=api_answer.whole("".join([*texts, *refusals])),
         finish=finish,

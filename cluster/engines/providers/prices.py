@@ -70,11 +70,15 @@ def prices_for(provider: str, settings: Mapping[str, Any]) -> Prices:
     """
     row = listed(provider, str(settings.get("model"))) or {}
     hour = settings.get("cache") == "1h"
-    discount = float(table()["providers"][provider]["batch"]) if row and settings.get("batch") else 1.0
+    discount = 1.0
+    if row and settings.get("batch"):
+        discount = float(table()["providers"][provider]["batch"])
     given = {name: float(settings[name]) for name in NAMES if settings.get(name) is not None}
     found = _prices(row, given, hour, discount)
+    if "long" not in row:
+        return found
     # Prices by hand hold for prompts of any length; stored runs repeat those of the table.
-    if "long" not in row or found != _prices(row, {}, hour, discount):
+    if found != _prices(row, {}, hour, discount):
         return found
     long = _prices(row["long"], {}, hour, discount)
     return Prices(found.prompt, found.completion, found.cache_read, found.cache_write, row["long"]["above"], long)

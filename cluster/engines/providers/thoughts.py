@@ -38,8 +38,10 @@ class Thoughts:
             PlayerError: another engine has received the replies, so their signatures are lost.
         """
         episode, _, number = request.id.rpartition("-")
-        continued = any(message.role == "assistant" for message in request.chat)
-        if number.isdigit() and int(number) > 0 and continued and episode not in self._kept:
+        is_later_turn = number.isdigit() and int(number) > 0
+        # A chat that begins anew in each turn needs no earlier reply.
+        holds_reply = any(message.role == "assistant" for message in request.chat)
+        if is_later_turn and holds_reply and episode not in self._kept:
             raise PlayerError(
                 "the thoughts of this episode's earlier turns are lost, since the engine was started anew meanwhile; "
                 "retry_failed=true plays it again",
@@ -49,8 +51,10 @@ class Thoughts:
         found: list[Any | None] = []
         for place, message in enumerate(request.chat):
             words = message.parts[0] if len(message.parts) == 1 else None
-            is_reply = message.role == "assistant" and isinstance(words, str)
-            found.append(kept.get((request.chat[:place], words)) if is_reply else None)  # type: ignore[arg-type]
+            if message.role == "assistant" and isinstance(words, str):
+                found.append(kept.get((request.chat[:place], words)))
+            else:
+                found.append(None)
         return found
 
     def _of(self, request: Request) -> dict[tuple[Chat, str], Any]:
