@@ -119,20 +119,32 @@ def tensors_of(path: Path) -> dict[str, Any]:
         CheckpointError: a file is missing, cut short, or not what its name says.
     """
     _read(path / CONFIG)
-    places: Mapping[str, Any] = {}
-    if (path / INDEX).exists():
-        places = _read(path / INDEX).get("weight_map") or {}
-        names = places.values() if isinstance(places, dict) else [None]
-        # No name may lead out of the folder.
-        are_names_of_files = all(isinstance(name, str) and Path(name).name == name for name in names)
-        if not places or not are_names_of_files:
-            raise CheckpointError(f"{INDEX}: does not say which file of the folder holds which tensor")
+    places = _places(path)
     tensors: dict[str, Any] = {}
     for name in sorted({*places.values()}) or [SINGLE]:
         tensors |= _header(path / name)
     if not places.keys() <= tensors.keys():
         raise CheckpointError(f"{INDEX}: names tensors that no file holds")
     return tensors
+
+
+def _places(path: Path) -> Mapping[str, str]:
+    """Which file of a folder holds which tensor, as its index says; empty where it has no index.
+
+    Raises:
+        CheckpointError: the index says something else.
+    """
+    if not (path / INDEX).exists():
+        return {}
+    wrong = CheckpointError(f"{INDEX}: does not say which file of the folder holds which tensor")
+    places = _read(path / INDEX).get("weight_map")
+    if not places or not isinstance(places, dict):
+        raise wrong
+    for name in places.values():
+        # No name may lead out of the folder.
+        if not isinstance(name, str) or Path(name).name != name:
+            raise wrong
+    return places
 
 
 def _read(path: Path) -> Mapping[str, Any]:

@@ -107,12 +107,14 @@ class Watch:
                 return 0
             # What may still be written gets the time that it takes to tell.
             settling = folder.settling(waiting)
-            if (self.options.once or folder.ended) and not settling:
+            is_last_look = self.options.once or folder.ended
+            if is_last_look and not settling:
                 for name, reason in waiting.items():
                     warn(f"{name}: not complete: {reason}")
                 return 0
             self._say(waiting)
-            if self._wait(folder.settled if settling else POLL_SECONDS):
+            pause = folder.settled if settling else POLL_SECONDS
+            if self._wait(pause):
                 return CONTINUE
 
     def _check_same(self) -> None:
@@ -232,9 +234,13 @@ class Watch:
             run_id = stable_hash(str(real_path(self.options.out)), games)[:16]
             self._tracker.start(self.options.out, run_id, yaml.safe_load(settings.config))
         journal = self.options.out / TRACKED
-        known = read_text(journal).split("\n") if journal.exists() else []
+        known = list[str]()
+        if journal.exists():
+            known = read_text(journal).split("\n")
         for name, found in self._points.items():
-            if name not in known and found:
+            if name in known:
+                continue
+            if found:
                 self._tracker.log(numbers(found))
         write_durably(journal, "\n".join(self._points).encode())
 

@@ -159,8 +159,9 @@ def offer_plugins(overrides: Sequence[str] = (), further: Sequence[str] = ()) ->
         return name in mentioned or files_of_others
 
     store = ConfigStore.instance()
-    for name, node in selectable(overrides).items():
-        store.store(group="model", name=name, node=node if is_needed(name) else {})
+    for name, section_of_model in selectable(overrides).items():
+        node = section_of_model if is_needed(name) else {}
+        store.store(group="model", name=name, node=node)
     for section, group in FOLDERS.items():
         for name in names_without_file(section):
             node = default_config(section, name) if is_needed(name) else {TYPE: name}

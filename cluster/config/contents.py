@@ -41,7 +41,10 @@ def by_content(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [by_content(each) for each in value]
     path = local_path(value)
-    if path is None or not path.exists():
+    if path is None:
+        return value
+    # It has the form of a path, but there is nothing.
+    if not path.exists():
         return value
     try:
         return {"content": _hash(tuple(_listing(path)))}

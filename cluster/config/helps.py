@@ -40,14 +40,13 @@ def _below_fields(cls: type) -> dict[str, str]:
         body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
     except (OSError, TypeError):
         return {}
-    statements = body.body if isinstance(body, ast.ClassDef) else []
+    if not isinstance(body, ast.ClassDef):
+        return {}
     found = {}
-    for field, below in itertools.pairwise(statements):
-        if not (isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr)):
-            continue
-        text = below.value.value if isinstance(below.value, ast.Constant) else None
-        if isinstance(text, str):
-            found[ast.unparse(field.target)] = _sentence(text)
+    for field, below in itertools.pairwise(body.body):
+        match field, below:
+            case ast.AnnAssign(target=target), ast.Expr(value=ast.Constant(value=str(text))):
+                found[ast.unparse(target)] = _sentence(text)
     return found
 
 

@@ -66,11 +66,16 @@ def keys_of(group: str, name: str) -> dict[str, dict[str, Key]]:
         return {"cluster": _keys(ClusterSettings)}
     section = next(section for section, folder in FOLDERS.items() if folder == group)
     kind = _registered_name(group, name)
-    found = {section: _keys(class_of(section, {TYPE: kind}))} if kind else {}
-    if group == "model":
-        further = stated_keys(class_of(section, {TYPE: kind}), "sampling_keys") if kind else {}
+    found: dict[str, dict[str, Key]] = {}
+    sampling: dict[str, Key] = {}
+    if kind:
+        found[section] = _keys(class_of(section, {TYPE: kind}))
+    if group == "model" and kind:
+        further = stated_keys(class_of(section, {TYPE: kind}), "sampling_keys")
         sampling = {key: Key(Setting(kind_of, None), "") for key, kind_of in further.items()}
-        found |= {"model.sampling": {**_keys(Sampling), **sampling}, "model.replica": _keys(ReplicaNeeds)}
+    if group == "model":
+        found["model.sampling"] = {**_keys(Sampling), **sampling}
+        found["model.replica"] = _keys(ReplicaNeeds)
     return found
 
 

@@ -115,7 +115,9 @@ def _checked(section: str, cls: Any, values: Mapping[str, Any], given: Iterable[
     try:
         checked = check_arguments(section, cls, values, given)
         # What an engine passes through to a library, such as vLLM's settings, has keys of its own.
-        inner_kinds = stated_keys(cls, "keys_within") if section == "model.engine" else {}
+        inner_kinds: Mapping[str, Mapping[str, Any]] = {}
+        if section == "model.engine":
+            inner_kinds = stated_keys(cls, "keys_within")
         for name, inner in inner_kinds.items():
             if inner and values.get(name):
                 check_keys(f"{section}.{name}", inner, values[name])

@@ -333,15 +333,16 @@ def _players(config: Mapping[str, Any], suite: Suite, model: ModelSettings) -> d
     decoding, baselines = config["decoding"], config["baselines"] or []
     built_in = built_in_players(suite)
     names = ", ".join(sorted(built_in))
-    unknown = [name for name in baselines if name not in built_in]
-    if unknown:
-        near = did_you_mean(unknown[0], built_in) or "."
-        raise UserError(f"baselines={shown(baselines)}: there is no player {unknown[0]}{near} There are {names}")
+    for name in baselines:
+        if name not in built_in:
+            near = did_you_mean(name, built_in) or "."
+            raise UserError(f"baselines={shown(baselines)}: there is no player {name}{near} There are {names}")
     # A model has an engine, unless its name is that of a built-in player or of a person, who need none.
     needs_none = model.name in built_in or is_human(model.name)
-    if model.engine is None and not needs_none:
-        raise UserError(f"model={model.name}: has no engine; players of this suite that need none: {names}")
     if model.engine is None:
+        if not needs_none:
+            raise UserError(f"model={model.name}: has no engine; players of this suite that need none: {names}")
+        # What people see decides their answers.
         own = people_fingerprint(suite) if is_human(model.name) else ""
         return {model.name: own, **dict.fromkeys(baselines, "")}
     if needs_none:
@@ -408,16 +409,21 @@ def make_model(config: Any, root: Mapping[str, Any]) -> ModelSettings:
     Raises:
         UserError: it has no name, or its engine or sampling is wrong.
     """
-    if not isinstance(config, dict) or not isinstance(config.get("name"), str) or not config["name"]:
+    name = config.get("name") if isinstance(config, dict) else None
+    if not name or not isinstance(name, str):
         raise UserError("model.name: is missing")
     kinds = dict.fromkeys(
         ("name", "engine", "sampling", "replica", "decoding", "chat_template_kwargs", "system_role"), Any
     )
     _checked("model", kinds, config)
-    name, engine = config["name"], config.get("engine")
+    engine = config.get("engine")
     if engine is not None:
-        role = {"system_role": config["system_role"]} if config.get("system_role") else {}
-        engine = _engine({**engine, **role} if isinstance(engine, dict) else {}, _given(config, root))
+        stated: dict[str, Any] = {}
+        if isinstance(engine, dict):
+            stated |= engine
+            if config.get("system_role"):
+                stated["system_role"] = config["system_role"]
+        engine = _engine(stated, _given(config, root))
     replica = _section("model.replica", ReplicaNeeds, config.get("replica") or {})
     check_parallel(engine, replica.gpus * replica.nodes)
     return ModelSettings(name, engine, _sampling(config.get("sampling") or {}, engine), replica)

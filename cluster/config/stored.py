@@ -39,8 +39,7 @@ def stored_sections(
     given = [override.partition("=")[0] for override in overrides]
     missing = []
     for key, value in _to_be_given(found):
-        # A whole section on the command line gives all settings within it.
-        if not any(key == name or key.startswith(f"{name}.") for name in given):
+        if not any(_holds(name, key) for name in given):
             missing.append(f"{key}={shown(value)}")
     if missing:
         raise UserError(
@@ -48,6 +47,11 @@ def stored_sections(
             "sent; if you trust these values, give each of them again on the command line"
         )
     return found
+
+
+def _holds(name: str, key: str) -> bool:
+    """Whether a name on the command line gives a setting: its own, or that of a section that holds it."""
+    return key == name or key.startswith(f"{name}.")
 
 
 def _with_overrides(sections: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
@@ -59,7 +63,8 @@ def _with_overrides(sections: Mapping[str, Any], overrides: Sequence[str]) -> di
         raise UserError(f"config.yaml: {str(error).splitlines()[0]}") from error
     for override in overrides:
         key, equals, value = override.partition("=")
-        if not equals or key.partition(".")[0] not in sections or "." not in key:
+        section, dot, _ = key.partition(".")
+        if not equals or not dot or section not in sections:
             raise UserError(f"{override}: name settings as {choice}")
         try:
             # Replaced as a whole: a mapping that is given keeps nothing of the stored one.
@@ -83,8 +88,9 @@ def _to_be_given_of(kind: str, place: str, section: Any) -> Iterator[tuple[str, 
     if not isinstance(section, Mapping):
         return
     parts = section.get("suites")
-    for number, part in enumerate(parts if isinstance(parts, list) else ()):
-        yield from _to_be_given_of(kind, f"{place}.suites.{number}", part)
+    if isinstance(parts, list):
+        for number, part in enumerate(parts):
+            yield from _to_be_given_of(kind, f"{place}.suites.{number}", part)
     cls = class_of(kind, section)
     defaults = settings_of(cls)
     for name in sorted(cls.given_again & section.keys()):

@@ -47,7 +47,8 @@ def check_inline(settings: Settings) -> None:
     model, cluster = settings.model, settings.cluster
     if cluster.address is not None:
         raise UserError(f"cluster.ray=false cluster.address={cluster.address}: a Ray cluster needs cluster.ray=true")
-    if cluster.replicas != 1 or cluster.runners not in ("auto", 1) or model.replica.nodes != 1:
+    is_one_engine = cluster.replicas == 1 and model.replica.nodes == 1
+    if not is_one_engine or cluster.runners not in ("auto", 1):
         raise UserError(
             "cluster.ray=false: one replica of one node and one runner play in this process; use cluster=local"
         )

@@ -52,34 +52,37 @@ def blocks_of(engine: Mapping[str, Any]) -> Blocks | None:
     Args:
         engine: The section ``model.engine``.
     """
-    passed = engine.get("vllm") or {}
     model = model_of(engine)
     if model is None and engine["model"] != TINY:
         return None
-    tiny = model is None
-    smallest = engine.get("block_size") or (CPU_BLOCK if tiny else GPU_BLOCK)
+    # The tiny model, which is no row of the table, runs on the CPU.
+    smallest, rule = engine.get("block_size"), "model.engine.block_size"
+    if not smallest:
+        smallest = CPU_BLOCK if model is None else GPU_BLOCK
+        rule = "vLLM's default; some attention kernels take more"
     if model is None or model.family.cache != "hybrid":
-        rule = (
-            "model.engine.block_size"
-            if engine.get("block_size")
-            else "vLLM's default; some attention kernels take more"
-        )
         return Blocks(smallest, rule=rule)
+    return _hybrid_blocks(engine, model, smallest)
+
+
+def _hybrid_blocks(engine: Mapping[str, Any], model: Model, smallest: int) -> Blocks | None:
+    """The blocks of a hybrid model, which are as long as a layer's state is large; None where the table lacks its sizes."""
+    passed = engine.get("vllm") or {}
     try:
         config: Mapping[str, Any] = files_of(str(engine["model"]), False, engine.get("revision")).config
     except UserError:
         config = {}
-    number = 1 if str(passed.get("kv_cache_dtype", "")).startswith("fp8") else 2
+    is_fp8 = str(passed.get("kv_cache_dtype", "")).startswith("fp8")
+    number = 1 if is_fp8 else 2
     gpus = engine.get("tensor_parallel_size") or 1
-    tokens = block_tokens(config, smallest=smallest, gpus=gpus, cache_bytes=number) if config else None
-    if tokens is not None:
-        return Blocks(tokens, hybrid=True, rule="as long as a layer's state is large, from the model's config")
+    if config:
+        tokens = block_tokens(config, smallest=smallest, gpus=gpus, cache_bytes=number)
+        if tokens is not None:
+            return Blocks(tokens, hybrid=True, rule="as long as a layer's state is large, from the model's config")
     tokens = _block_of_row(model, smallest, gpus, number)
-    return (
-        Blocks(tokens, hybrid=True, rule="about as long as a layer's state is large, from the table of models")
-        if tokens
-        else None
-    )
+    if not tokens:
+        return None
+    return Blocks(tokens, hybrid=True, rule="about as long as a layer's state is large, from the table of models")
 
 
 def _block_of_row(row: Model, smallest: int, gpus: int, number: int) -> int:
@@ -158,7 +161,9 @@ def _sample(plan: Sequence[Episode]) -> Iterator[tuple[Episode, bool]]:
     for games in chosen[::apart]:
         last = list(games)[-1]
         for index, episodes in games.items():
-            yield from ((episode, index == last) for episode in episodes)
+            counts = index == last
+            for episode in episodes:
+                yield episode, counts
 
 
 def _served(
@@ -173,13 +178,14 @@ def _served(
         step: Most tokens of one step.
         first: Whether beginnings that are shared are asked for on their own first.
     """
-    hybrid = HybridCache(blocks.tokens, unit, step) if blocks.hybrid else None
-    cache = hybrid or AttentionCache(blocks.tokens)
+    cache: HybridCache | AttentionCache
+    cache = HybridCache(blocks.tokens, unit, step) if blocks.hybrid else AttentionCache(blocks.tokens)
     served = total = 0
     for prompt, reply, counts in prompts:
-        end = hybrid.missing(prompt) if hybrid and first else 0
-        if end:
-            cache.ask(prompt[: end + 1])
+        if first and isinstance(cache, HybridCache):
+            end = cache.missing(prompt)
+            if end:
+                cache.ask(prompt[: end + 1])
         hit = cache.ask(prompt, reply)
         served += hit * counts
         total += len(prompt) * counts
@@ -194,8 +200,10 @@ def cached_table(engine: Mapping[str, Any] | None, suite: Suite, plan: Sequence[
         suite: What is played.
         plan: The model's episodes.
     """
-    blocks = blocks_of(engine) if engine and engine.get("type") == "vllm" else None
-    if engine is None or blocks is None:
+    if engine is None or engine.get("type") != "vllm":
+        return None
+    blocks = blocks_of(engine)
+    if blocks is None:
         return None
     passed = engine.get("vllm") or {}
     title = f"Prefix cache of {engine['model']}: blocks of {blocks.tokens:,} tokens"
@@ -211,13 +219,16 @@ def cached_table(engine: Mapping[str, Any] | None, suite: Suite, plan: Sequence[
     rows: list[tuple[Cell, ...]] = []
     nothing: list[str] = []
     for part in suite.parts:
-        prompts = _prompts_of_sample(part, [episode for episode in plan if episode.suite == part.name])
+        episodes = [episode for episode in plan if episode.suite == part.name]
+        prompts = _prompts_of_sample(part, episodes)
         counted = [len(prompt) for prompt, _, counts in prompts if counts]
         if not counted:
             continue
         share = _served(prompts, blocks, unit, step, first)
-        with_them = [f"{_served(prompts, blocks, unit or UNIT, step, True):.0%}"] if other else []
-        rows.append((part.name, len(counted), round(sum(counted) / len(counted)), f"{share:.0%}", *with_them))
+        row: list[Cell] = [part.name, len(counted), round(sum(counted) / len(counted)), f"{share:.0%}"]
+        if other:
+            row.append(f"{_served(prompts, blocks, unit or UNIT, step, True):.0%}")
+        rows.append(tuple(row))
         if not share:
             nothing.append(part.name)
     notes = [

@@ -52,20 +52,25 @@ def check_parallel(engine: Mapping[str, Any] | None, reserved: float) -> str:
     """
     if not engine or engine.get("type") != "vllm":
         return ""
-    arguments = {**engine, **(engine.get("vllm") or {})}
-    tensor, used = engine.get("tensor_parallel_size") or 1, gpus_of(arguments)
+    passed = engine.get("vllm") or {}
+    arguments = {**engine, **passed}
+    tensor = engine.get("tensor_parallel_size") or 1
+    used = gpus_of(arguments)
     parts = f"model.engine.tensor_parallel_size={tensor}"
     for name in ("pipeline_parallel_size", "prefill_context_parallel_size"):
-        parts += f" {name}={arguments[name]}" if arguments.get(name, 1) not in (None, 1) else ""
+        number = arguments.get(name, 1)
+        if number not in (None, 1):
+            parts += f" {name}={number}"
     if reserved and used > max(1, reserved):
         raise UserError(f"{parts}: takes {used} GPUs; model.replica.gpus and nodes reserve {reserved:g}")
     model = model_of(engine)
-    sizes = parallel_sizes(model.shape) if model is not None else []
-    if model is not None and tensor not in sizes:
-        fitting = ", ".join(map(str, sizes))
-        raise UserError(
-            f"{parts}: {model.id} has {model.shape.heads} heads, which so many GPUs cannot share; {fitting} can"
-        )
+    if model is not None:
+        sizes = parallel_sizes(model.shape)
+        if tensor not in sizes:
+            fitting = ", ".join(map(str, sizes))
+            raise UserError(
+                f"{parts}: {model.id} has {model.shape.heads} heads, which so many GPUs cannot share; {fitting} can"
+            )
     if reserved > used:
         return f"a replica reserves {reserved:g} GPUs and uses {used}; see model.engine.tensor_parallel_size"
     return ""

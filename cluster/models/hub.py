@@ -69,20 +69,24 @@ def files_of(id: str, online: bool = True, revision: str | None = None) -> Files
         UserError: they are not found; the message says where they were looked for.
     """
     if Path(id).is_dir():
-        return _read(id, id, {name: Path(id) / name for name in (CONFIG, GENERATION, PROCESSOR, INDEX)})
+        paths = {name: Path(id) / name for name in (CONFIG, GENERATION, PROCESSOR, INDEX)}
+        return _read(id, id, paths)
     cached = _from_hub(id, revision, offline=True)
     if cached:
         return _read(id, "the cache of Hugging Face", cached)
+    # A copy is of the main branch only.
     copy = resources.files(__package__).joinpath("configs", f"{id.replace('/', '--')}.json")
     if copy.is_file() and revision in (None, "main"):
         stored = json.loads(copy.read_text(encoding="utf-8"))
         return Files(id, f"a copy of {stored['source']}, {stored['date']}", stored["config"], copy=stored)
-    found = _from_hub(id, revision, offline=False) if online else None
-    if not found:
-        asked = " and on the hub" if online else ""
-        at = f" revision={revision}" if revision else ""
-        raise UserError(f"model.engine.model={id}{at}: no {CONFIG} found in the cache of Hugging Face{asked}")
-    return _read(id, "the hub", found)
+    asked = ""
+    if online:
+        asked = " and on the hub"
+        found = _from_hub(id, revision, offline=False)
+        if found:
+            return _read(id, "the hub", found)
+    at = f" revision={revision}" if revision else ""
+    raise UserError(f"model.engine.model={id}{at}: no {CONFIG} found in the cache of Hugging Face{asked}")
 
 
 def _from_hub(id: str, revision: str | None, offline: bool) -> dict[str, Path] | None:
@@ -154,12 +158,16 @@ def selectable(overrides: Sequence[str]) -> dict[str, dict[str, Any]]:
     found = {name: section_of(name, row) for name, row in rows().items()}
     found[HF] = {"name": "${.engine.model}", "engine": {"type": "vllm", "model": "???"}}
     ids = _values(overrides, "model.engine.model")
+    if not ids or f"model={HF}" not in overrides:
+        return found
+    id = name = ids[-1]
     revisions = _values(overrides, "model.engine.revision")
     revision = revisions[-1] if revisions else None
-    if ids and f"model={HF}" in overrides:
-        # Part of each episode's id: a folder may lie elsewhere.
-        name = Path(ids[-1]).resolve().name if Path(ids[-1]).is_dir() else ids[-1]
-        found[HF] = section_of(name, row_of(ids[-1]) or model_from(files_of(ids[-1], revision=revision)))
+    # Part of each episode's id: a folder may lie elsewhere.
+    if Path(id).is_dir():
+        name = Path(id).resolve().name
+    model = row_of(id) or model_from(files_of(id, revision=revision))
+    found[HF] = section_of(name, model)
     return found
 
 
@@ -178,11 +186,15 @@ def check_name(section: Any) -> None:
     Raises:
         UserError: the section has the name of a row, but not its model, and no copy of it in a folder.
     """
-    section = section if isinstance(section, dict) else {}
+    if not isinstance(section, dict):
+        return
     name, engine = section.get("name"), section.get("engine")
-    row = rows().get(name) if isinstance(name, str) else None
+    # A name that is no row's has no settings to give.
+    if not isinstance(name, str) or name not in rows():
+        return
+    row = rows()[name]
     id = engine.get("model") if isinstance(engine, dict) else None
-    if row is None or not isinstance(id, str) or id in (row.id, TINY):
+    if not isinstance(id, str) or id in (row.id, TINY):
         return
     # A copy of the row's model, or one that was tuned from it.
     if Path(id).is_dir() and files_of(id).architecture == row.family.architecture:
@@ -240,8 +252,10 @@ def shape_of(files: Files) -> Shape:
         head_dim = int(text.get("head_dim") or text["hidden_size"] // heads)
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{files.id}: its {CONFIG} says nothing of {error}") from None
-    if text.get("kv_lora_rank"):  # MLA
-        return Shape(layers, heads, latent=int(text["kv_lora_rank"]) + int(text.get("qk_rope_head_dim") or 0))
+    # MLA, which caches a latent in place of keys and values.
+    if text.get("kv_lora_rank"):
+        latent = int(text["kv_lora_rank"]) + int(text.get("qk_rope_head_dim") or 0)
+        return Shape(layers, heads, latent=latent)
     kinds: Sequence[str] = text.get("layer_types") or ()
     shared = int(text.get("num_kv_shared_layers") or 0)  # these use the cache of others
     own = kinds[: len(kinds) - shared]
@@ -284,7 +298,9 @@ def _parameters(files: Files) -> float:
     kv_heads = shape.kv_heads or shape.heads
     attention = 2 * hidden * (shape.head_dim or 128) * (shape.heads + kv_heads)
     # Families name the number of experts differently; 0 is a dense model.
-    experts = int(text.get("num_experts") or text.get("n_routed_experts") or text.get("num_local_experts") or 0)
+    names = ("num_experts", "n_routed_experts", "num_local_experts")
+    numbers = [text[name] for name in names if text.get(name)]
+    experts = int(numbers[0]) if numbers else 0
     if experts:
         inner = experts * int(text.get("moe_intermediate_size") or text["intermediate_size"])
     else:

@@ -80,16 +80,18 @@ def fit_on(model: Model, gpu: Gpu, tokens: int, number: int | None = None, preci
         None where it does not fit: two nodes are the most that are tried.
     """
     room = gpu.memory * 1e9 / GIB * USED - RESERVED
-    sizes = parallel_sizes(model.shape)
-    for count in [number] if number else [*sizes, 2 * NODE]:
+    counts = [number] if number else [*parallel_sizes(model.shape), 2 * NODE]
+    for count in counts:
+        free = count * room - model.weights(precision)
+        if free <= 0:
+            continue
         within = min(count, NODE)
         copies = 1.0
         if model.shape.latent:
             copies = within  # every GPU holds the whole latent cache
         elif model.shape.kv_heads:
             copies = max(1.0, within / model.shape.kv_heads)
-        free = count * room - model.weights(precision)
-        sequences = math.floor(free * GIB / (cache_bytes(model.shape, tokens) * copies)) if free > 0 else 0
+        sequences = math.floor(free * GIB / (cache_bytes(model.shape, tokens) * copies))
         if sequences >= 1:
             return Fit(count, free, sequences)
     return None

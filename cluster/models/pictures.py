@@ -10,6 +10,7 @@ tests/cluster/test_models.py compares each rule with the processor's class where
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -78,16 +79,20 @@ def _rows(rule: Rule, width: int, height: int) -> int:
 
 def _tiles(rule: Rule, width: int, height: int) -> int:
     """InternVL's: the grid of tiles that is nearest in its proportions, and a small copy of the whole if there are several."""
-    grids = [(x, y) for x in range(1, rule.most + 1) for y in range(1, rule.most + 1) if x * y <= rule.most]
+    sides = range(1, rule.most + 1)
+    grids = [(columns, rows) for columns, rows in itertools.product(sides, sides) if columns * rows <= rule.most]
     best, least = (1, 1), math.inf
     for columns, rows in sorted(grids, key=lambda grid: grid[0] * grid[1]):
         difference = abs(width / height - columns / rows)
-        enough = width * height > 0.5 * rule.tile**2 * columns * rows
+        is_nearer = difference < least
         # Among grids of the same proportions, a larger one only for a picture that fills at least half of it.
-        if difference < least or (difference == least and enough):
+        is_filled = width * height > 0.5 * rule.tile**2 * columns * rows
+        if is_nearer or (difference == least and is_filled):
             best, least = (columns, rows), difference
     count = best[0] * best[1]
-    return (count + (count > 1)) * rule.each + rule.frame
+    if count > 1:
+        count += 1
+    return count * rule.each + rule.frame
 
 
 def _budget(rule: Rule, width: int, height: int) -> int:

@@ -146,17 +146,20 @@ async def _asked(proof: Proof, files: Files, engine: VLLMEngine, home: Path, dty
             continue
         suite = plugins.load("raycade.suites", name)(**settings)
         turn = await suite.first_turn(suite.plan()[0])
-        pictures = [part for message in turn.chat for part in message.parts if isinstance(part, Picture)]
-        picture = picture or (pictures[0] if pictures else None)
-        asked = (
-            {"labels": {"labels": turn.labels}} if turn.labels else {"text": {}, "choice": {"options": turn.options}}
-        )
+        pictures = _pictures(turn.chat)
+        if pictures and not picture:
+            picture = pictures[0]
+        asked = {"text": {}, "choice": {"options": turn.options}}
+        if turn.labels:
+            asked = {"labels": {"labels": turn.labels}}
         for what, given in asked.items():
             came, right = await _answer(engine, f"{name} {what}", turn.chat, **given)
             played[f"{name}, {what}"] = came
-            failed += [] if right else [f"{name}, {what}: {came}"]
+            if not right:
+                failed.append(f"{name}, {what}: {came}")
     cached, right = await _growing(engine, picture)
-    failed += [] if right else [f"growing chat: {cached}"]
+    if not right:
+        failed.append(f"growing chat: {cached}")
     if failed:
         return replace(proof, grade=LOADED, played=played, cached=cached, why="; ".join(failed))
     differences = {}
@@ -267,11 +270,16 @@ def _inputs(home: Path, sees: bool, chat: Chat, prompt: str) -> Mapping[str, Any
     from PIL import Image
     from transformers import AutoProcessor, AutoTokenizer
 
-    pictures = [Image.fromarray(p.render()) for said in chat for p in said.parts if isinstance(p, Picture)]
+    pictures = [Image.fromarray(picture.render()) for picture in _pictures(chat)]
     given: dict[str, Any] = {"text": [prompt], "return_tensors": "pt", "add_special_tokens": False}
     if pictures:
         given["images"] = [pictures]
-    return dict((AutoProcessor if sees else AutoTokenizer).from_pretrained(home)(**given))
+    kind = AutoProcessor if sees else AutoTokenizer
+    return dict(kind.from_pretrained(home)(**given))
+
+
+def _pictures(chat: Chat) -> list[Picture]:
+    return [part for said in chat for part in said.parts if isinstance(part, Picture)]
 
 
 def _part(part: str | Picture) -> dict[str, str]:

@@ -118,7 +118,8 @@ def small_config(config: Mapping[str, Any]) -> dict[str, Any]:
         small["vision_config"] = vision = _small(config["vision_config"], VISION)
         if "out_hidden_size" in vision:
             vision["out_hidden_size"] = HIDDEN
-        if vision.get("hidden_size") and "embed_dim" in vision:  # Qwen2-VL: the size after merging
+        # Qwen2-VL: the size after merging.
+        if "embed_dim" in vision and vision.get("hidden_size"):
             vision["hidden_size"] = HIDDEN
     if "insert_layer_id" in small:
         small["insert_layer_id"] = 0
@@ -127,11 +128,14 @@ def small_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _small_text(text: Mapping[str, Any]) -> dict[str, Any]:
     small = _small(text, TEXT)
-    if text.get("num_key_value_heads") == text["num_attention_heads"]:  # no head of the cache serves several
+    # No head of the cache serves several.
+    if text.get("num_key_value_heads") == text["num_attention_heads"]:
         small["num_key_value_heads"] = small["num_attention_heads"]
     small["max_position_embeddings"] = max(LONGEST, text.get("max_position_embeddings") or 0)
     layers = list(text.get("layer_types") or [])
-    kinds = layers[: layers.index("full_attention") + 1] if "full_attention" in layers else layers[:2]
+    kinds = layers[:2]
+    if "full_attention" in layers:
+        kinds = layers[: layers.index("full_attention") + 1]
     if len(kinds) > 1:
         small["layer_types"] = kinds
     small["num_hidden_layers"] = max(2, len(kinds))
@@ -139,7 +143,8 @@ def _small_text(text: Mapping[str, Any]) -> dict[str, Any]:
         small["first_k_dense_replace"] = 1
     if text.get("kv_lora_rank") and text.get("head_dim"):
         small["head_dim"] = small["qk_nope_head_dim"] + small["qk_rope_head_dim"]
-    if layers and "linear_attention" in layers:  # a quarter of a head turns, and vLLM's kernels want whole blocks of it
+    # A quarter of a head turns, and vLLM's kernels want whole blocks of it.
+    if "linear_attention" in layers:
         small["head_dim"] = 2 * HEAD
     rope = dict(small.get("rope_parameters") or {})
     if "mrope_section" in rope:
@@ -205,6 +210,9 @@ def _take_words(files: Files, home: Path) -> None:
             snapshot_download(files.id, allow_patterns=["*.json", "*.jinja", "tokenizer*", "*.model", "*.txt"])
         )
     for file in folder.iterdir():
-        taken = file.suffix in (".json", ".jinja", ".model", ".txt") and not file.name.endswith("index.json")
-        if file.is_file() and taken and file.name not in ("config.json", "generation_config.json"):
-            shutil.copyfile(file, home / file.name)
+        if not file.is_file() or file.suffix not in (".json", ".jinja", ".model", ".txt"):
+            continue
+        # The small model has its own, and no index.
+        if file.name in ("config.json", "generation_config.json") or file.name.endswith("index.json"):
+            continue
+        shutil.copyfile(file, home / file.name)

@@ -151,7 +151,9 @@ class Games:
             raise RefusedError(409, "this episode is not among those left to play (GET /v1/episodes lists them)")
         if not self._free:
             return None
-        episode = self._free.pop(episode_id or next(iter(self._free)))
+        if not episode_id:
+            episode_id = next(iter(self._free))
+        episode = self._free.pop(episode_id)
         return await self._whole(self._begin(episode, pictures_by_address))
 
     def find(self, session: str) -> Game:
@@ -226,15 +228,18 @@ class Games:
         """Give back the games whose clients are gone, and forget games that ended long ago."""
         now = self._clock()
         for game in list(self._games.values()):
+            silent, played = now - game.heard, now - game.opened
             if game.over:
-                if now - game.heard > KEPT_SECONDS:
+                if silent > KEPT_SECONDS:
                     del self._games[game.id]
-            elif game.busy.locked():
                 continue
-            elif now - game.heard > self._limits.turn_seconds:
+            # Its client is being answered.
+            if game.busy.locked():
+                continue
+            if silent > self._limits.turn_seconds:
                 silence = f"its client was silent for {self._limits.turn_seconds:g} s at turn {game.waiting}"
                 await self._whole(self._leave(game, silence))
-            elif now - game.opened > self._limits.episode_seconds:
+            elif played > self._limits.episode_seconds:
                 await self._whole(self._leave(game, f"it took more than {self._limits.episode_seconds:g} s"))
 
     # --- steps ---

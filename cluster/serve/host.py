@@ -77,8 +77,10 @@ async def offer(
                 games.drain()
                 if games.playing:
                     progress.say(f"stopping: games in play have {grace_seconds:g} s; send a second signal to stop now")
-            stopped = len(stop_signals.received) > 1 or (end is not None and time.monotonic() > end)
-            if stopped or (end is not None and not games.playing):
+            if len(stop_signals.received) > 1:
+                break
+            # After the first signal, until no game is left in play or the grace time is over.
+            if end is not None and (not games.playing or time.monotonic() > end):
                 break
         # Clients that ask once more are told that it is over.
         if games.over:
