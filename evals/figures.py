@@ -106,15 +106,18 @@ class Figure:
         'Toy: success by level. Bars: 95 % confidence, clustered by game; n = 16 to 20 episodes a value.'
         """
         drawn = itertools.chain.from_iterable((*series.x, *series.y) for series in self.series)
-        estimates = [value for value in drawn if isinstance(value, Estimate) and middle(value) is not None]
+        estimates = [value for value in drawn if isinstance(value, Estimate)]
+        shown = [value for value in estimates if middle(value) is not None]
         parts = list[str]()
-        has_bars = any(value.has_interval for value in estimates)
+        has_bars = any(value.has_interval for value in shown)
         if self.intervals and has_bars:
             parts.append(f"Bars: {self.intervals}")
-        counts = [value.n for value in estimates if value.n > 1]
+        counts = [value.n for value in shown if value.n > 1]
         if counts:
             fewest, most = min(counts), max(counts)
-            between = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
+            between = f"{fewest:,}"
+            if most > fewest:
+                between += f" to {most:,}"
             parts.append(f"n = {between} {self.unit} a value")
         sentences = [f"{self.title.rstrip('.')}."]
         if parts:

@@ -260,7 +260,7 @@ def check_openings(suite: Suite, plan: Iterable[Episode]) -> int:
     for (name, task, level), episode in firsts.items():
         try:
             turn = asyncio.run(parts[name].first_turn(episode))
-            pictures = [part for said in turn.chat for part in said.parts if isinstance(part, Picture)] if turn else []
+            pictures = _pictures(turn)
             for picture in pictures:
                 picture.render()
         except Exception as error:  # a suite or a picture of somebody else may raise anything
@@ -269,6 +269,12 @@ def check_openings(suite: Suite, plan: Iterable[Episode]) -> int:
             ) from error
         rendered += len(pictures)
     return rendered
+
+
+def _pictures(turn: Turn | None) -> list[Picture]:
+    if not turn:
+        return []
+    return [part for said in turn.chat for part in said.parts if isinstance(part, Picture)]
 
 
 def built_in_players(suite: Suite) -> dict[str, Player]:
@@ -359,11 +365,13 @@ def suite_results(suite: Suite, run: RunData, section: Section) -> list[Table]:
     with run.intervals():
         for part in suite.parts:
             with _named(part, f"make its {section}"):
-                found += [
-                    dataclasses.replace(table, section=section) for table in part.results(run.of(part.name), section)
-                ]
-                curves = difficulty_curves(part, run) if section == "scores" else []
-                found += [difficulty_table(part.name, part.title or part.name, curves)] if curves else []
+                own = part.results(run.of(part.name), section)
+                found += [dataclasses.replace(table, section=section) for table in own]
+                if section != "scores":
+                    continue
+                curves = difficulty_curves(part, run)
+                if curves:
+                    found.append(difficulty_table(part.name, part.title or part.name, curves))
     return found
 
 

@@ -98,18 +98,19 @@ class Table:
 
     def wide(self) -> tuple[list[str], list[list[Any]]]:
         """Columns and rows of plain values; an estimate takes three columns (``x``, ``x low``, ``x high``)."""
-        estimates = {
-            column for column in range(len(self.columns)) if any(isinstance(row[column], Estimate) for row in self.rows)
-        }
-        names = [
-            name
-            for column, title in enumerate(self.columns)
-            for name in ([title, f"{title} low", f"{title} high"] if column in estimates else [title])
-        ]
-        rows = [
-            [value for column, cell in enumerate(row) for value in _wide(cell, three=column in estimates)]
-            for row in self.rows
-        ]
+        estimates = set[int]()
+        names = list[str]()
+        for column, title in enumerate(self.columns):
+            names.append(title)
+            if any(isinstance(row[column], Estimate) for row in self.rows):
+                estimates.add(column)
+                names += [f"{title} low", f"{title} high"]
+        rows = []
+        for row in self.rows:
+            values = list[Any]()
+            for column, cell in enumerate(row):
+                values += _wide(cell, three=column in estimates)
+            rows.append(values)
         return names, rows
 
     def to_csv(self) -> str:
@@ -149,21 +150,28 @@ def format_cell(cell: Cell) -> str:
     >>> format_cell(Estimate(0.198, math.nan, math.nan, n=2))
     '0.198 [–]'
     """
-    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
-        return "–"
-    if isinstance(cell, Estimate):
-        if cell.n == 0:
+    match cell:
+        case None:
             return "–"
-        if cell.has_interval:
-            return f"{format_cell(cell.mean)} [{format_cell(cell.low)}, {format_cell(cell.high)}]"
-        return f"{format_cell(cell.mean)} [–]"
-    if isinstance(cell, bool):
-        return str(cell)
-    if isinstance(cell, int):
-        return f"{cell:,}"
-    if isinstance(cell, float):
-        return _three_digits(cell)
-    return printable(str(cell))
+        case Estimate():
+            return _format_estimate(cell)
+        case bool():
+            return str(cell)
+        case int():
+            return f"{cell:,}"
+        case float():
+            return "–" if math.isnan(cell) else _three_digits(cell)
+        case _:
+            return printable(str(cell))
+
+
+def _format_estimate(estimate: Estimate) -> str:
+    if estimate.n == 0:
+        return "–"
+    mean = format_cell(estimate.mean)
+    if not estimate.has_interval:
+        return f"{mean} [–]"
+    return f"{mean} [{format_cell(estimate.low)}, {format_cell(estimate.high)}]"
 
 
 def _three_digits(number: float) -> str:

@@ -131,11 +131,15 @@ def _check_plan(suite: Suite, plan: Sequence[Episode]) -> None:
         )
 
     for part in suite.parts:
-        for name, column in part.columns.items():
-            assert name.isidentifier(), f"column {name!r} needs a plain name"
-            # a suite's view gets its columns by these short names, beside those of every ledger
-            assert name not in COLUMNS, f"column {name!r} has the name of a column of every ledger; choose another"
-            assert column.help, f"column {name!r} needs a line of help"
+        _check_columns(part)
+
+
+def _check_columns(suite: Suite) -> None:
+    for name, column in suite.columns.items():
+        assert name.isidentifier(), f"column {name!r} needs a plain name"
+        # A suite's view gets its columns by these short names, beside those of every ledger.
+        assert name not in COLUMNS, f"column {name!r} has the name of a column of every ledger; choose another"
+        assert column.help, f"column {name!r} needs a line of help"
 
 
 _PLAN_ELSEWHERE = (

@@ -9,7 +9,7 @@ driver that had lost the run directory to another one (``evals.ledger.lease``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -189,12 +189,17 @@ def _chosen_rows(
 ) -> Iterator[pa.Table]:
     """The chosen rows of a part with the columns of ``schema``, of which the known ones are not read again."""
     unknown = pa.schema([item for item in schema if item.name not in known.column_names])
-    read = read_batches(part.path, unknown) if len(unknown) else [known]
+    read: Iterable[pa.Table] = [known]
+    if len(unknown):
+        read = read_batches(part.path, unknown)
     start = 0
     for table in read:
         here, beside = chosen[start : start + len(table)], known.slice(start, len(table))
         start += len(table)
-        columns = [(beside if name in beside.column_names else table)[name] for name in schema.names]
+        columns = []
+        for name in schema.names:
+            source = beside if name in beside.column_names else table
+            columns.append(source[name])
         rows = pa.Table.from_arrays(columns, schema=schema)
         if here.all():
             yield rows

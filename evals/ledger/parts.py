@@ -130,7 +130,9 @@ def _checked_schema(file: pq.ParquetFile) -> pa.Schema:
     """A part's columns, as of today's version."""
     version = check_version(file.metadata.metadata or {}, READERS)
     stored = file.schema_arrow.remove_metadata()
-    schema = stored if version == SCHEMA_VERSION else READERS[version](stored.empty_table()).schema.remove_metadata()
+    schema = stored
+    if version != SCHEMA_VERSION:
+        schema = READERS[version](stored.empty_table()).schema.remove_metadata()
     names = set(schema.names)
     for name, column in COLUMNS.items():
         if name not in names:
@@ -185,8 +187,9 @@ def _checked_replaces(path: Path, metadata: Mapping[bytes, bytes], attempts: Cal
     rows = attempts()
     digest = RowDigest()
     digest.add(rows)
-    # parts without a lease were written before merged parts stated a digest
-    if (MERGED_KEY in metadata or LEASE_KEY in metadata) and metadata.get(MERGED_KEY) != digest.stated().encode():
+    # Parts without a lease were written before merged parts stated a digest.
+    states_digest = MERGED_KEY in metadata or LEASE_KEY in metadata
+    if states_digest and metadata.get(MERGED_KEY) != digest.stated().encode():
         raise ValueError("a merged part whose rows are not those that it says it was merged from")
     order = part_order(path)
     for name in names:
@@ -201,7 +204,8 @@ def _checked_replaces(path: Path, metadata: Mapping[bytes, bytes], attempts: Cal
                 missing = pc.invert(pc.is_in(_attempt_keys(_attempts(other, replaced)), value_set=keys))
         except (LedgerChangedError, pa.ArrowException, OSError, ValueError):
             continue  # removed, as it should be; or no row of it can be read anyway
-        if lacking := pc.sum(missing).as_py():
+        lacking = pc.sum(missing).as_py()
+        if lacking:
             raise ValueError(f"says that it replaces {name}, but lacks {lacking} of its rows")
     return frozenset(names)
 
@@ -283,14 +287,17 @@ def _check_filled(values: pa.Array, place: str) -> None:
         raise ValueError(f"{place} is null")
     if pa.types.is_list(values.type):
         _check_filled(values.flatten(), place)
-    elif pa.types.is_struct(values.type):
-        parts = dict(zip(values.type.names, values.flatten(), strict=True))
-        for name in _NEVER_NULL & parts.keys():
-            _check_filled(parts[name], f"{place}.{name}")
-        if {"text", "picture"} <= parts.keys():
-            texts, pictures = pc.is_valid(parts["text"]), pc.is_valid(parts["picture"])
-            if not pc.all(pc.xor(texts, pictures), min_count=0).as_py():
-                raise ValueError(f"{place} has a part that is neither a text nor a picture, or both")
+        return
+    if not pa.types.is_struct(values.type):
+        return
+    parts = dict(zip(values.type.names, values.flatten(), strict=True))
+    for name in _NEVER_NULL & parts.keys():
+        _check_filled(parts[name], f"{place}.{name}")
+    # Each part of a message is a text or a picture.
+    if {"text", "picture"} <= parts.keys():
+        texts, pictures = pc.is_valid(parts["text"]), pc.is_valid(parts["picture"])
+        if not pc.all(pc.xor(texts, pictures), min_count=0).as_py():
+            raise ValueError(f"{place} has a part that is neither a text nor a picture, or both")
 
 
 def _parquet_names(schema: pa.Schema) -> list[str]:

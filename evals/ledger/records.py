@@ -47,16 +47,18 @@ def records_to_table(records: Iterable[Record], columns: Mapping[str, pa.DataTyp
     schema = ledger_schema(columns)
     rows = []
     for record in records:
-        extra = record.outcome.extra if record.outcome else {}
-        extra = {f"{record.episode.suite}.{name}": value for name, value in extra.items()}
+        stated = record.outcome.extra if record.outcome else {}
+        extra = {f"{record.episode.suite}.{name}": value for name, value in stated.items()}
         unknown = sorted(set(extra) - set(columns))
         if unknown:
             raise ValueError(f"suite {record.episode.suite!r} does not declare the columns {', '.join(unknown)}")
         rows.append((*_episode_row(record), *(extra.get(name) for name in columns)))
-    values = zip(*rows, strict=True) if rows else itertools.repeat(())
-    return pa.Table.from_arrays(
-        [_array(list(column), kind.type) for column, kind in zip(values, schema, strict=False)], schema=schema
-    )
+    # Without any row every column is empty.
+    values: Iterable[tuple[Any, ...]] = itertools.repeat(())
+    if rows:
+        values = zip(*rows, strict=True)
+    arrays = [_array(list(column), kind.type) for column, kind in zip(values, schema, strict=False)]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _episode_row(record: Record) -> EpisodeRow:
@@ -144,7 +146,10 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         items = _array(list(itertools.chain.from_iterable(lists)), kind.value_type)
         return pa.ListArray.from_arrays(offsets, items, type=kind, mask=absent)
     if pa.types.is_struct(kind):
-        columns = zip(*values, strict=True) if values else itertools.repeat(())
+        # Without any value every field is an empty column.
+        columns: Iterable[tuple[Any, ...]] = itertools.repeat(())
+        if values:
+            columns = zip(*values, strict=True)
         arrays = [_array(column, item.type) for column, item in zip(columns, kind, strict=False)]
         return pa.StructArray.from_arrays(arrays, fields=list(kind))
     return pa.array(values, kind)

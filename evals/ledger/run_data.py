@@ -136,7 +136,10 @@ class _ReadOnce:
 
     def read(self, columns: Sequence[str] | None) -> Iterator[pa.Table]:
         """See ``ReadColumns``; without any row, a table with the columns all the same."""
-        wanted = {*columns, "suite"} if columns is not None else {*self._ledger.schema.names} - {"turns"}
+        # Turns are read only by who names them.
+        wanted = {*self._ledger.schema.names} - {"turns"}
+        if columns is not None:
+            wanted = {*columns, "suite"}
         names = [name for name in self._ledger.schema.names if name in wanted]
         if "turns" in stored_names(list(wanted)):
             yield self._ledger.empty(list(wanted))

@@ -83,24 +83,30 @@ def published_tables(
         row = paper.baseline_of(player) or _own_row(paper, player)
         if not row and player in baselines:
             continue
-        # Temperature and weights are the model's; of a built-in player there is nothing to say.
-        theirs = {"temperature": paper.conditions.temperature, "weights": paper.conditions.weights}
-        of_model = theirs if player in baselines else model_conditions(settings)
-        met = dataclasses.replace(conditions, **of_model) if settings else conditions
-        played = [cell for cell in cells if cell.player == player and cell.values]
+        of_player = [cell for cell in cells if cell.player == player]
+        played = [cell for cell in of_player if cell.values]
+        best = ""
         if row:
             summary += _short_rows(paper, row, player, played)
-            parts = [(part, _own_table(paper, row, of_part)) for part, of_part in _parts(played)]
         else:
             best = _best(paper, played)
-            parts = [(part, _neighbors_table(paper, player, of_part, best)) for part, of_part in _parts(played)]
-        for part, table in parts:
+        met = conditions
+        if settings:
+            # Temperature and weights are the model's; of a built-in player there is nothing to say.
+            of_model = {"temperature": paper.conditions.temperature, "weights": paper.conditions.weights}
+            if player not in baselines:
+                of_model = model_conditions(settings)
+            met = dataclasses.replace(conditions, **of_model)
+        for part, of_part in _parts(played):
+            table = _own_table(paper, row, of_part) if row else _neighbors_table(paper, player, of_part, best)
             if not table.rows:
                 continue
             name = "_".join([suite, "published", *part, file_stem(player)])
             notes = (*table.notes, *_condition_notes(met, paper))
             tables.append(dataclasses.replace(table, name=name, title=f"{title}: {table.title}", notes=notes))
-    return [_short_table(suite, title, paper, summary), *tables] if summary else tables
+    if not summary:
+        return tables
+    return [_short_table(suite, title, paper, summary), *tables]
 
 
 def _short_rows(paper: Paper, row: str, player: str, cells: Sequence[RunCell]) -> Iterator[tuple[Cell, ...]]:
@@ -111,12 +117,18 @@ def _short_rows(paper: Paper, row: str, player: str, cells: Sequence[RunCell]) -
         if figure is not None:
             pairs[cell.measure].append((cell, figure))
     for measure, found in pairs.items():
-        ours = statistics.fmean(cell.estimate.mean for cell, _ in found)
-        theirs = statistics.fmean(figure.value for _, figure in found)
-        differences = [difference(cell, figure) for cell, figure in found]
-        apart = sum(each.low > 0 or each.high < 0 for each in differences)  # neither where there is no interval
+        ours, theirs = list[float](), list[float]()
+        apart = 0
+        for cell, figure in found:
+            ours.append(cell.estimate.mean)
+            theirs.append(figure.value)
+            between = difference(cell, figure)
+            # Neither where there is no interval.
+            if between.low > 0 or between.high < 0:
+                apart += 1
+        our_mean, their_mean = statistics.fmean(ours), statistics.fmean(theirs)
         printed_row = found[0][1].row
-        yield player, printed_row, measure, len(found), ours, theirs, ours - theirs, apart
+        yield player, printed_row, measure, len(found), our_mean, their_mean, our_mean - their_mean, apart
 
 
 def _short_table(suite: str, title: str, paper: Paper, rows: Sequence[tuple[Cell, ...]]) -> Table:
@@ -163,8 +175,9 @@ def _parts(cells: Sequence[RunCell]) -> Iterator[tuple[list[str], list[RunCell]]
         narrow = len(by_measure) == 1 or len(varying) <= 3
         if narrow and len(shapes) == 1:
             yield [], alike
-        else:
-            yield from (([measure.replace(" ", "_").lower()], found) for measure, found in by_measure.items())
+            continue
+        for measure, found in by_measure.items():
+            yield [measure.replace(" ", "_").lower()], found
 
 
 def difference(cell: RunCell, figure: Figure) -> Estimate:
@@ -241,11 +254,11 @@ def _interval_notes(figures: Sequence[Figure]) -> list[str]:
 def _neighbors_table(paper: Paper, player: str, cells: Sequence[RunCell], best: str) -> Table:
     size = parameters_of(player)
     here = [model for model in paper.models if any(paper.find(model.name, cell.measure, cell.cell) for cell in cells)]
-    kinds = (
-        {model.name: kind for model, kind in zip(nearest(size, here), ("nearest", "next"), strict=False)}
-        if size
-        else {}
-    )
+    kinds: dict[str, str] = {}
+    if size:
+        # There may be one model only.
+        for model, kind in zip(nearest(size, here), ("nearest", "next"), strict=False):
+            kinds[model.name] = kind
     if best:
         kinds.setdefault(best, "best")
     found = []
@@ -262,14 +275,15 @@ def _neighbors_table(paper: Paper, player: str, cells: Sequence[RunCell], best: 
         of_model = [figures[place] for _, figures in found]
         printed = next((figure.row for figure in of_model if figure is not None), name)
         spelled.append(f"{kind}: {printed}")
+    rows: list[tuple[Cell, ...]] = []
+    for cell, figures in found:
+        values = [figure.value if figure else None for figure in figures]
+        rows.append((*_key(cell, keys), cell.estimate, *values))
     return Table(
         name="",
         title=f"{player} beside other models of the paper{constant}",
         columns=(*keys, "this run", *kinds.values()),
-        rows=tuple(
-            (*_key(cell, keys), cell.estimate, *(figure.value if figure else None for figure in figures))
-            for cell, figures in found
-        ),
+        rows=tuple(rows),
         notes=(f"The {paper.source} does not have this model. Its own models beside it: {'; '.join(spelled)}.",),
     )
 
@@ -280,18 +294,18 @@ def _best(paper: Paper, cells: Sequence[RunCell]) -> str:
     Cells that no model has a figure for do not count.
     """
     shares = [cell for cell in cells if cell.measure in ("success", "accuracy")]
-    known: dict[str, dict[int, float]] = {model.name: {} for model in paper.models}
-    for name, values in known.items():
+    known: dict[str, dict[int, float]] = {}
+    for model in paper.models:
+        values = {}
         for number, cell in enumerate(shares):
-            figure = paper.find(name, cell.measure, cell.cell)
+            figure = paper.find(model.name, cell.measure, cell.cell)
             if figure is not None:
                 values[number] = figure.value
+        if values:
+            known[model.name] = values
+    # Models are compared on the same cells, so only those count that have a figure in each.
     wanted = set().union(*known.values())
-    sums: dict[str, float] = {}
-    for name, values in known.items():
-        # Models are compared on the same cells, so only those count that have a figure in each.
-        if values and values.keys() == wanted:
-            sums[name] = sum(values.values())
+    sums = {name: sum(values.values()) for name, values in known.items() if values.keys() == wanted}
     return max(sums, key=lambda name: sums[name], default="")
 
 
@@ -318,9 +332,11 @@ def _condition_notes(ours: Conditions, paper: Paper) -> list[str]:
     differing, unknown = [], []
     for field in dataclasses.fields(Conditions):
         here, there = getattr(ours, field.name), getattr(paper.conditions, field.name)
-        if there and not here:
+        if not there:
+            continue
+        if not here:
             unknown.append(field.name)
-        elif there and here != there:
+        elif here != there:
             differing.append(f"{field.name} {here} (paper: {there})")
     notes = []
     if differing:

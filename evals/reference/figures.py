@@ -152,13 +152,18 @@ def _figures_of(block: Mapping[str, Any], baselines: Collection[str]) -> Iterato
         known = {**dict(cell), **block.get("cell", {})}
         row, measure = known.pop("row"), known.pop("measure", None) or block["measure"]
         solved = value if block.get("counted") else None
-        n = solved[2] if solved else block.get("baseline_n") if row in baselines else _n(block, known)
+        if solved:
+            share, n = solved[0], solved[2]
+        elif row in baselines:
+            share, n = value, block.get("baseline_n")
+        else:
+            share, n = value, _n(block, known)
         yield Figure(
             table=block["table"],
             row=row,
             measure=measure,
             cell=known,
-            printed=_scaled(solved[0] if solved else value, per_cent),
+            printed=_scaled(share, per_cent),
             n=n,
             games=n if n is None else block.get("games", n),
             correction=corrections.get(cell),

@@ -33,16 +33,18 @@ def size_figures(suite: str, title: str, cells: Sequence[RunCell], split_by: str
     series: list[Series] = []
     for panel in dict.fromkeys(cell.cell.get(split_by, "") for cell in shares):
         here = [cell for cell in shares if cell.cell.get(split_by, "") == panel]
-        known = [
-            cell for cell in here if any(paper.find(model.name, cell.measure, cell.cell) for model in paper.models)
-        ]
-        own = [_own_point(known, player) for player in dict.fromkeys(cell.player for cell in known)]
+        known = [cell for cell in here if _is_published(paper, cell)]
+        players = dict.fromkeys(cell.player for cell in known)
+        own = [_own_point(known, player) for player in players]
         points = [point for point in own if point is not None]
-        theirs = _published_points(paper, known) if points else []
-        if points and theirs:
-            sizes, values = zip(*theirs, strict=True)
-            series += [Series(player, (size,), (value,), panel) for player, size, value in points]
-            series.append(Series("the paper's models", sizes, values, panel, reference=True))
+        if not points:
+            continue
+        theirs = _published_points(paper, known)
+        if not theirs:
+            continue
+        sizes, values = zip(*theirs, strict=True)
+        series += [Series(player, (size,), (value,), panel) for player, size, value in points]
+        series.append(Series("the paper's models", sizes, values, panel, reference=True))
     if series:
         yield Figure(
             name=f"{suite}_sizes",
@@ -59,6 +61,11 @@ def size_figures(suite: str, title: str, cells: Sequence[RunCell], split_by: str
                 "experts included.",
             ),
         )
+
+
+def _is_published(paper: Paper, cell: RunCell) -> bool:
+    """Whether any of the paper's models has a figure in a cell."""
+    return any(paper.find(model.name, cell.measure, cell.cell) for model in paper.models)
 
 
 def _own_point(cells: Sequence[RunCell], player: str) -> tuple[str, float, Estimate] | None:

@@ -36,10 +36,12 @@ def among(options: Sequence[Mapping[str, Value]]) -> list[dict[str, Value]]:
     for name in names:
         having = [values for values in completed if name in values]
         held = [values[name] for values in having]
-        same_for_all = len(held) == len(options) and len(set(held)) == 1
-        if not same_for_all:
-            for values, value in zip(having, held, strict=True):
-                values.update(_standing(name, value, held))
+        all_have_it = len(held) == len(options)
+        # What is the same for all tells none from another.
+        if all_have_it and len(set(held)) == 1:
+            continue
+        for values, value in zip(having, held, strict=True):
+            values.update(_standing(name, value, held))
     return completed
 
 
@@ -87,7 +89,9 @@ class Learner:
         """The option that it takes in each of several turns."""
         if self._constant or not turns:
             return [self._random.randrange(len(options)) for options in turns]
-        rows = [values for options in turns for values in self._rows(options)]
+        rows = list[dict[str, Value]]()
+        for options in turns:
+            rows += self._rows(options)
         with _one_thread():
             likely: Any = self._trees.predict_proba(self._columns.transform(rows))[:, 1]
         chosen, start = [], 0

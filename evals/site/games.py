@@ -45,8 +45,12 @@ def decisive_turns(view: EpisodeView) -> dict[int, str]:
         reasons.setdefault(lost, []).append("after it the game could no longer be won")
     if unread is not None:
         reasons.setdefault(unread, []).append("the first reply in which no answer could be read")
-    costly = [(step.regret, number) for number, step in enumerate(steps) if step.regret and not step.lost]
-    for regret, number in sorted(costly, key=lambda pair: (-pair[0], pair[1]))[:_COSTLY]:
+    costly = list[tuple[float, int]]()
+    for number, step in enumerate(steps):
+        if step.regret and not step.lost:
+            costly.append((step.regret, number))
+    costly.sort(key=lambda pair: (-pair[0], pair[1]))
+    for regret, number in costly[:_COSTLY]:
         reasons.setdefault(number, []).append(f"it cost {regret:.3g} {view.regret_unit} against perfect play")
     reasons.setdefault(len(steps) - 1, []).append("the last turn")
     return {number: "; ".join(reasons[number]) for number in sorted(reasons)}

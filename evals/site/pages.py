@@ -69,11 +69,12 @@ class Site:
         built_in = built_in_names(suite)
         pages = {}
         for part in suite.parts:
+            title = part.title or part.name
             for player, games in games_of(data, part, built_in).items():
-                title = f"Games of {player}: {part.title or part.name}"
-                back = [(player_file(player), player), (suite_file(part.name), part.title or part.name)]
-                pages[games_file(player, part.name)] = self._page("games.html", title, games=games, back=back)
-            self.titles[part.name] = part.title or part.name
+                back = [(player_file(player), player), (suite_file(part.name), title)]
+                page = self._page("games.html", f"Games of {player}: {title}", games=games, back=back)
+                pages[games_file(player, part.name)] = page
+            self.titles[part.name] = title
         return self._reader.read(name, data, suite, planned), pages
 
     def add(self, part: RunPart) -> None:
@@ -86,12 +87,15 @@ class Site:
         Args:
             games: Names of the pages of games that there are.
         """
-        boards = boards_of([entry for part in self.parts for entry in part.entries])
+        entries = list[Entry]()
+        for part in self.parts:
+            entries += part.entries
+        boards = boards_of(entries)
         of_suite: defaultdict[str, list[Board]] = defaultdict(list)
         for board in boards:
             of_suite[board.suite].append(board)
         runs = self._runs_of_players()
-        models = sorted({row.entry.player for board in boards for row in board.rows}, key=str.lower)
+        models = sorted(_players_of(boards), key=str.lower)
 
         for suite, found in of_suite.items():
             yield suite_file(suite), self._suite_page(suite, found, runs)
@@ -110,15 +114,14 @@ class Site:
     # --- one page each ---------------------------------------------------------------------------------------------------
 
     def _index_page(self, models: Sequence[str], boards: Sequence[Board]) -> str:
-        cells = {(row.entry.player, place): row for place, board in enumerate(boards) for row in board.rows}
-        rows = [
-            {
-                "player": player,
-                "file": player_file(player),
-                "cells": [cells.get((player, n)) for n in range(len(boards))],
-            }
-            for player in models
-        ]
+        cells = {}
+        for place, board in enumerate(boards):
+            for row in board.rows:
+                cells[row.entry.player, place] = row
+        rows = []
+        for player in models:
+            of_player = [cells.get((player, place)) for place in range(len(boards))]
+            rows.append({"player": player, "file": player_file(player), "cells": of_player})
         references = [self._board_parts(board)["references"] for board in boards]
         columns = [{"file": f"{suite_file(b.suite)}#{_anchor(b)}", "name": self._name(b, boards)} for b in boards]
         played = [_run_facts(part) for part in self.parts]
@@ -132,12 +135,13 @@ class Site:
         return f"{title}{number}: {measure}"
 
     def _suite_page(self, suite: str, boards: Sequence[Board], runs: Mapping[str, Sequence[RunPart]]) -> str:
-        here = {row.entry.player for board in boards for row in board.rows}
+        here = _players_of(boards)
         settings = settings_table({player: runs[player] for player in runs if player in here})
         # The paper's rows stand once, beside the board with the most models.
         paper = paper_table(boards[0])
-        joined = joined_tables({part.name: part.tables[suite] for part in self.parts if suite in part.tables})
-        own = [table for table in joined if table.headline and len(table.rows) <= _MOST_ROWS]
+        of_suite = {part.name: part.tables[suite] for part in self.parts if suite in part.tables}
+        headlines = [table for table in joined_tables(of_suite) if table.headline]
+        own = [table for table in headlines if len(table.rows) <= _MOST_ROWS]
         return self._page(
             "suite.html",
             self.titles[suite],
@@ -249,6 +253,14 @@ class Site:
         return environment.get_template(template).render(**common, **values)
 
 
+def _players_of(boards: Sequence[Board]) -> set[str]:
+    """Who has a row in one of them."""
+    players = set[str]()
+    for board in boards:
+        players.update(row.entry.player for row in board.rows)
+    return players
+
+
 def _safe(value: Any) -> Any:
     """Text without characters that command a terminal or reorder lines; markup is only ever the template's own."""
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
@@ -261,11 +273,21 @@ def _table(table: Table | None) -> dict[str, Any] | None:
 def _run_facts(part: RunPart) -> dict[str, Any]:
     """A run in a line."""
     entries = part.entries
-    models = [entry.player for entry in entries if not entry.reference]
-    suites = [entry.suite for entry in entries]
+    models, suites = list[str](), list[str]()
+    planned = played = failed = 0
+    is_partial = False
+    for entry in entries:
+        if not entry.reference:
+            models.append(entry.player)
+        suites.append(entry.suite)
+        planned += entry.planned
+        played += entry.played
+        failed += entry.failed
+        if entry.missing:
+            is_partial = True
     began = next((str(session["began"]) for session in part.sessions if session.get("began")), "")
     state = []
-    if any(entry.missing for entry in entries):
+    if is_partial:
         state.append("partial")
     # What a rule said is the run's, so each entry has it.
     if entries and entries[0].stopping:
@@ -275,9 +297,9 @@ def _run_facts(part: RunPart) -> dict[str, Any]:
         "began": began[:16].replace("T", " "),
         "players": ", ".join(dict.fromkeys(models)),
         "suites": ", ".join(dict.fromkeys(suites)),
-        "planned": sum(entry.planned for entry in entries),
-        "played": sum(entry.played for entry in entries),
-        "failed": sum(entry.failed for entry in entries),
+        "planned": planned,
+        "played": played,
+        "failed": failed,
         "state": "; ".join(state) or "complete",
     }
 

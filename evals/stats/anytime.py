@@ -198,14 +198,21 @@ def estimate_at_every_look(
     there is is the largest that its plan has.
     """
     low, high = bounds
-    if not (math.isfinite(low) and math.isfinite(high)):
+    is_bounded = math.isfinite(low) and math.isfinite(high)
+    if not is_bounded:
         mean, error, count = clustered_error(values, clusters)
-        if count < FEWEST_CLUSTERS or not error or mean <= low:
-            return Estimate(mean, math.nan, math.nan, len(values))
+        without_interval = Estimate(mean, math.nan, math.nan, len(values))
+        # Too few clusters, or none that differs from the others.
+        if count < FEWEST_CLUSTERS or not error:
+            return without_interval
+        # All observations lie at the lower end.
+        if mean <= low:
+            return without_interval
         below, _ = asymptotic_sequence(mean, error, count, 1 - confidence)
         return Estimate(mean, *ends_within(mean, mean - below, bounds), len(values))
     sizes = cluster_sums([1.0] * len(values), clusters)
-    shares = cluster_sums([min(max((value - low) / (high - low), 0.0), 1.0) for value in values], clusters)
+    scaled = [min(max((value - low) / (high - low), 0.0), 1.0) for value in values]
+    shares = cluster_sums(scaled, clusters)
     found = confidence_sequence(shares, 1 - confidence, sizes, max(sizes))
     mean, below, above = (low + (high - low) * value for value in (found.mean, found.low, found.high))
     return Estimate(mean, below, above, len(values))
@@ -280,8 +287,10 @@ def _end(kinds: _Kinds, largest: float, limit: float, side: int, refuted: float,
     ``refuted`` is where his capital is largest: 0 for the bet on a larger mean, 1 for that on a smaller one.
     """
     totals, sizes, _ = kinds
-    # Without a single gain on his side (only failures for the bet on more) he refutes nothing.
-    if (side == 0 and totals.max() <= 0) or (side == 1 and np.all(totals >= sizes)):
+    # Without a single gain on his side he refutes nothing: only failures for the bet on more, only successes for less.
+    if side == 0 and totals.max() <= 0:
+        return refuted
+    if side == 1 and np.all(totals >= sizes):
         return refuted
     for _ in range(_HALVINGS):
         middle = (refuted + kept) / 2

@@ -109,9 +109,8 @@ def mean_estimate(
         return Estimate(mean, *ends, len(values))
     if error == 0:
         return Estimate(mean, math.nan, math.nan, len(values))
-    return Estimate(
-        mean, *ends_within(mean, student_quantile((1 + confidence) / 2, count - 1) * error, bounds), len(values)
-    )
+    half_width = student_quantile((1 + confidence) / 2, count - 1) * error
+    return Estimate(mean, *ends_within(mean, half_width, bounds), len(values))
 
 
 def ends_within(mean: float, margin: float, bounds: Bounds) -> tuple[float, float]:
@@ -190,16 +189,18 @@ def proportion_of_counts(hits: Sequence[int], sizes: Sequence[int]) -> Estimate:
     >>> proportion_of_counts([2, 0], [2, 1]) == proportion_estimate([True, True, False], ["a", "a", "b"])
     True
     """
-    if _METHOD.get() is not None:  # it takes observations
-        successes = [number < won for won, size in zip(hits, sizes, strict=True) for number in range(size)]
-        clusters = [cluster for cluster, size in enumerate(sizes) for _ in range(size)]
+    # Another method takes observations.
+    if _METHOD.get() is not None:
+        successes, clusters = list[bool](), list[int]()
+        for cluster, (won, size) in enumerate(zip(hits, sizes, strict=True)):
+            successes += [number < won for number in range(size)]
+            clusters += [cluster for _ in range(size)]
         return proportion_estimate(successes, clusters)
     n = sum(sizes)
     if not n:
         return NO_ESTIMATE
-    kinds = Counter(
-        {(float(won), float(size)): many for (won, size), many in Counter(zip(hits, sizes, strict=True)).items()}
-    )
+    counted = Counter(zip(hits, sizes, strict=True))
+    kinds = Counter({(float(won), float(size)): many for (won, size), many in counted.items()})
     return wilson_estimate(sum(hits) / n, n, _design_effect(kinds))
 
 

@@ -78,8 +78,8 @@ class StopState:
             decision = group.decision
             flat |= {f"{stem}games": decision.games, f"{stem}decided": float(not decision.open)}
             if decision.games:
-                ends = (decision.estimate.mean, decision.estimate.low, decision.estimate.high)
-                flat |= {f"{stem}{name}": end for name, end in zip(("mean", "low", "high"), ends, strict=True)}
+                estimate = decision.estimate
+                flat |= {f"{stem}mean": estimate.mean, f"{stem}low": estimate.low, f"{stem}high": estimate.high}
             if decision.e_value is not None:
                 flat[f"{stem}e_value"] = decision.e_value
         return flat
@@ -165,9 +165,7 @@ class Outcomes:
         owner = dict(zip(ids, players, strict=True))
         self._pair = dict(zip(ids, pairs, strict=True))
         if self.rule.kind == "decided" and self._other is None:
-            theirs = {self._pair[one]: one for one in ids if owner[one] == self.rule.against}
-            mine = (one for one in ids if owner[one] == self.player)
-            self._twin = {one: theirs[self._pair[one]] for one in mine if self._pair[one] in theirs}
+            self._twin = self._twins_within(owner)
         groups: dict[str, _Group] = {}
         for game in self.games:
             inside: dict[str, tuple[list[str], list[str]]] = {}
@@ -177,12 +175,23 @@ class Outcomes:
                 if owner[episode] == self.player and self._comparable(episode):
                     own.append(episode)
             for name, (own, every) in inside.items():
-                if own:
-                    group = groups.setdefault(name, _Group(name))
-                    group.games.append(own)
-                    group.all_episodes.append(every)
-                    group.largest = max(group.largest, len(own))
+                if not own:
+                    continue
+                group = groups.setdefault(name, _Group(name))
+                group.games.append(own)
+                group.all_episodes.append(every)
+                group.largest = max(group.largest, len(own))
         return list(groups.values())
+
+    def _twins_within(self, owner: Mapping[str, str]) -> dict[str, str]:
+        """For each of the player's episodes that of the player of the same run whom it is compared with."""
+        theirs = {self._pair[one]: one for one in owner if owner[one] == self.rule.against}
+        twins = {}
+        for one in owner:
+            pair = self._pair[one]
+            if owner[one] == self.player and pair in theirs:
+                twins[one] = theirs[pair]
+        return twins
 
     def _group_name(self, pair: Pair) -> str:
         return {"run": "", "suite": pair[0], "cell": " ".join(pair[:4])}[self.rule.by]
@@ -223,20 +232,25 @@ class Outcomes:
         return frozenset(needed)
 
     def _decision(self, group: _Group, alpha: float) -> Decision:
-        if group.latest is not None and not group.latest.open:
-            return group.latest  # later games change nothing
-        if self._advance(group) or group.latest is None:
-            most = self.rule.most
-            if self.rule.kind == "decided":
-                found = decide(group.totals, alpha, self._scaled(self.rule.delta), most)
-                shift = 0.0
-            else:
-                half_width = self._scaled(self.rule.precision) or 1.0
-                looked = group.latest.games if group.latest is not None and group.latest.open else 0
-                found = measure_precisely(group.totals, group.sizes, group.largest, alpha, half_width, most, looked)
-                shift = self.rule.least
-            group.latest = Decision(found.verdict, found.games, self._unscaled(found.estimate, shift), found.e_value)
-        return group.latest
+        latest = group.latest
+        # Later games change nothing.
+        if latest is not None and not latest.open:
+            return latest
+        has_advanced = self._advance(group)
+        if latest is not None and not has_advanced:
+            return latest
+        most = self.rule.most
+        if self.rule.kind == "decided":
+            found = decide(group.totals, alpha, self._scaled(self.rule.delta), most)
+            shift = 0.0
+        else:
+            half_width = self._scaled(self.rule.precision) or 1.0
+            looked = 0 if latest is None else latest.games
+            found = measure_precisely(group.totals, group.sizes, group.largest, alpha, half_width, most, looked)
+            shift = self.rule.least
+        decision = Decision(found.verdict, found.games, self._unscaled(found.estimate, shift), found.e_value)
+        group.latest = decision
+        return decision
 
     def _scaled(self, width: float | None) -> float | None:
         return None if width is None else width / (self.rule.largest - self.rule.least)
@@ -251,13 +265,16 @@ class Outcomes:
         before = group.complete
         for own in group.games[before:]:
             # A paired game is complete when both sides have finished it.
-            waited_for = [*own, *(self._twin[one] for one in own if one in self._twin)]
-            if not all(one in self._values for one in waited_for):
+            twins = [self._twin[one] for one in own if one in self._twin]
+            if not all(one in self._values for one in [*own, *twins]):
                 break
             values = [self._observation(one) for one in own]
             known = [value for value in values if not math.isnan(value)]
-            paired = self.rule.kind == "decided"
-            group.totals.append(math.fsum(known) / max(1, len(known)) if paired else math.fsum(known))
+            total = math.fsum(known)
+            # Pairs are compared by the mean of each game.
+            if self.rule.kind == "decided":
+                total /= max(1, len(known))
+            group.totals.append(total)
             group.sizes.append(len(known))
             group.complete += 1
         return group.complete > before

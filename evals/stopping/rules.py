@@ -185,14 +185,18 @@ def measure_precisely(
     count = len(totals) if most is None else min(most, len(totals))
     sequence = ConfidenceSequence(totals, alpha, sizes, largest)
     for games in looks(count):
+        if games <= looked:
+            continue
         # Not even a measure that never varies can be known so well after fewer games.
-        if games <= looked or games < math.log(2 / alpha) / 4 / precision:
+        if games < math.log(2 / alpha) / 4 / precision:
             continue
         found = sequence.after(games)
         if found.high - found.low <= 2 * precision:
             return Decision("precise", games, found)
     found = sequence.after(count)
-    return Decision("maximum" if most is not None and count >= most else "open", count, found)
+    if most is not None and count >= most:
+        return Decision("maximum", count, found)
+    return Decision("open", count, found)
 
 
 def looks(count: int) -> list[int]:

@@ -46,22 +46,31 @@ def conditions_of(sides: Sequence[Side]) -> list[Condition]:
     if len(players) > 1:
         raise ValueError(f"a study is of one player; these runs are of {', '.join(players)}: name one with --player")
     settings = [dict(flat_settings(side.run.settings)) for side in sides]
-    names = dict.fromkeys(name for each in settings for name in each if name.startswith(FACTORS))
-    differing = [name for name in names if len({_shown(each.get(name)) for each in settings}) > 1]
+    differing = _differing(settings)
     if not differing:
         raise ValueError("these runs differ in no setting of suite, history, sampling or decoding")
     short = _short_names(differing)
-    conditions = [
-        Condition(side, {short[name]: _shown(each.get(name)) for name in differing})
-        for side, each in zip(sides, settings, strict=True)
-    ]
     seen: dict[tuple[tuple[str, str], ...], Condition] = {}
-    for condition in conditions:
-        levels = tuple(condition.levels.items())
-        if levels in seen:
-            raise ValueError(f"{seen[levels].side.name} and {condition.side.name} have the same settings")
-        seen[levels] = condition
-    return conditions
+    for side, each in zip(sides, settings, strict=True):
+        levels = {short[name]: _shown(each.get(name)) for name in differing}
+        condition = Condition(side, levels)
+        key = tuple(levels.items())
+        if key in seen:
+            raise ValueError(f"{seen[key].side.name} and {condition.side.name} have the same settings")
+        seen[key] = condition
+    return list(seen.values())
+
+
+def _differing(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The settings that may be factors and do not have the same value in all runs."""
+    found = []
+    for name in dict.fromkeys(itertools.chain.from_iterable(settings)):
+        if not name.startswith(FACTORS):
+            continue
+        values = {_shown(each.get(name)) for each in settings}
+        if len(values) > 1:
+            found.append(name)
+    return found
 
 
 def _short_names(names: Sequence[str]) -> dict[str, str]:

@@ -79,13 +79,16 @@ def _squares(
     places = {tuple(condition.levels.items()): place for place, condition in enumerate(conditions)}
     found = []
     for condition in conditions:
-        if condition.levels[one] != value or condition.levels[other] != other_value:
+        has_both = condition.levels[one] == value and condition.levels[other] == other_value
+        if not has_both:
             continue
         corners = [{}, {other: other_base}, {one: base}, {one: base, other: other_base}]
         levels = [tuple({**condition.levels, **corner}.items()) for corner in corners]
-        if all(each in places for each in levels):
-            both, only_first, only_second, none = (places[each] for each in levels)
-            found.append((both, only_first, only_second, none))
+        # A design that is not full may lack a corner.
+        if not places.keys() >= {*levels}:
+            continue
+        both, only_first, only_second, none = (places[each] for each in levels)
+        found.append((both, only_first, only_second, none))
     return found
 
 

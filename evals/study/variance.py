@@ -35,10 +35,10 @@ def variance_shares(conditions: Sequence[Condition], observations: Measured, mea
     factors = factors_of(conditions)
     combinations = list(itertools.product(*factors.values()))
     places = {tuple(condition.levels.values()): place for place, condition in enumerate(conditions)}
-    if any(combination not in places for combination in combinations):
+    if not places.keys() >= {*combinations}:
         return {}
     values = [values_of(observations[places[combination]][measure]) for combination in combinations]
-    common = sorted(set.intersection(*(set(each) for each in values)), key=repr)
+    common = sorted(set.intersection(*map(set, values)), key=repr)
     by_game: dict[object, list[int]] = {}
     for number, (_, game, _) in enumerate(common):
         by_game.setdefault(game, []).append(number)
@@ -49,15 +49,17 @@ def variance_shares(conditions: Sequence[Condition], observations: Measured, mea
     of_games = np.array([table[numbers].mean(axis=0) for numbers in by_game.values()])
     shape = (len(of_games), *(len(levels) for levels in factors.values()))
     shares = _shares(of_games.reshape(shape), list(factors))
+    n = len(of_games)
     generator = np.random.default_rng(0)
-    drawn = [
-        _shares(of_games[generator.integers(len(of_games), size=len(of_games))].reshape(shape), list(factors))
-        for _ in range(DRAWS)
-    ]
-    return {
-        source: Estimate(share, *_ends(share, [each[source] for each in drawn], len(of_games)), len(of_games))
-        for source, share in shares.items()
-    }
+    drawn = []
+    for _ in range(DRAWS):
+        chosen = generator.integers(n, size=n)
+        drawn.append(_shares(of_games[chosen].reshape(shape), list(factors)))
+    found = {}
+    for source, share in shares.items():
+        resampled = [each[source] for each in drawn]
+        found[source] = Estimate(share, *_ends(share, resampled, n), n)
+    return found
 
 
 def _ends(share: float, drawn: Sequence[float], games: int) -> tuple[float, float]:

@@ -28,6 +28,7 @@ def success_table(suite: str, run: RunData, title: str = "") -> Table:
     ledger = run.episodes([*CELL, "success", "score", "status", "index", "cut_off"]).to_pylist()
     for row in ledger:
         rows_of[tuple(row[name] for name in CELL)].append(row)
+    # Where a score is not just whether the game was won.
     partial = any(row["score"] not in (None, float(bool(row["success"]))) for row in ledger)
     rows: list[tuple[Cell, ...]] = []
     for cell, planned in Counter(cells).items():
@@ -35,15 +36,11 @@ def success_table(suite: str, run: RunData, title: str = "") -> Table:
         done = sum(row["status"] == "done" for row in games)
         cut = sum(row["cut_off"] for row in games)
         indices = [row["index"] for row in games]
-        line = [
-            planned,
-            done,
-            len(games) - done,
-            cut,
-            proportion_estimate([bool(row["success"]) for row in games], indices),
-        ]
+        successes = [bool(row["success"]) for row in games]
+        line = [planned, done, len(games) - done, cut, proportion_estimate(successes, indices)]
         if partial:
-            line.append(mean_estimate([row["score"] or 0.0 for row in games], indices))
+            scores = [row["score"] or 0.0 for row in games]
+            line.append(mean_estimate(scores, indices))
         rows.append((*cell, *line))
     return Table(
         name=f"{suite}_success",
@@ -69,10 +66,11 @@ def success_figure(suite: str, run: RunData, title: str = "") -> Figure:
     rows = []
     for player, task, mode in dict.fromkeys((player, task, mode) for player, task, _, mode in cells):
         places = [(player, task, level, mode) for level in levels]
-        shares = tuple(
-            proportion_estimate(played[place], clusters[place]) if place in played else None for place in places
-        )
-        rows.append(Series(task, levels, shares, f"{player}, {mode}"))
+        shares = []
+        for place in places:
+            share = proportion_estimate(played[place], clusters[place]) if place in played else None
+            shares.append(share)
+        rows.append(Series(task, levels, tuple(shares), f"{player}, {mode}"))
     return Figure(
         name=f"{suite}_success_map",
         title=f"{title or suite}: success",

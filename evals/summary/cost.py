@@ -64,8 +64,8 @@ def planned_cost(run: RunData) -> float | None:
     model: Mapping[str, Any] = run.settings.get("model") or {}
     prices = model.get("engine") or {}
     # As if every prompt were written to the cache where that costs more: a bound, like the longest replies below.
-    prompt_price = max(float(prices.get(name) or 0) for name in ("prompt_price", "cache_write_price"))
-    completion_price = float(prices.get("completion_price") or 0)
+    prompt_price = max(_price(prices, "prompt_price"), _price(prices, "cache_write_price"))
+    completion_price = _price(prices, "completion_price")
     if not prompt_price and not completion_price:
         return None
     sampling = model.get("sampling") or {}
@@ -76,6 +76,10 @@ def planned_cost(run: RunData) -> float | None:
     calls = pc.sum(episodes["calls"], min_count=0).as_py()
     per_million = prompt_tokens * prompt_price + calls * longest_reply * completion_price
     return float(per_million) / 1e6
+
+
+def _price(prices: Mapping[str, Any], name: str) -> float:
+    return float(prices.get(name) or 0)
 
 
 def money_digits(amounts: Iterable[float | None]) -> int:

@@ -55,6 +55,11 @@ class Curve:
     levels: tuple[str, ...]
     success: tuple[Value, ...]
 
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a value at any level."""
+        return any(value is not None for value in self.success)
+
 
 @dataclass(frozen=True)
 class _Group:
@@ -92,10 +97,12 @@ def curves_of(run: RunData, rules: DifficultyRules) -> list[Curve]:
     found = list[Curve]()
     for group in groups:
         for player, mode in models:
-            found.append(Curve(group.title, player, mode, group.levels, _success(played, [(player, mode)], group)))
+            success = _success(played, [(player, mode)], group)
+            found.append(Curve(group.title, player, mode, group.levels, success))
         for name in BUILT_IN:
-            found.append(Curve(group.title, name, "", group.levels, _reference(name, played, rules, group)))
-    return [curve for curve in found if any(value is not None for value in curve.success)]
+            reference = _reference(name, played, rules, group)
+            found.append(Curve(group.title, name, "", group.levels, reference))
+    return [curve for curve in found if curve.is_known]
 
 
 def _groups(places: Mapping[tuple[str, str], int], rules: DifficultyRules) -> list[_Group]:

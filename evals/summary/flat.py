@@ -35,10 +35,13 @@ def _scores(table: Mapping[str, Any]) -> Iterator[tuple[str, Number]]:
             label = f"{label}/{number}".strip("/")
         seen.add(label)
         for column, cell in zip(table["columns"], row, strict=True):
-            if isinstance(cell, Mapping):
-                name = "/".join(part for part in (table["name"], label, _clean(column)) if part)
-                ends = {name: cell["mean"], f"{name}/low": cell["low"], f"{name}/high": cell["high"]}
-                yield from ((key, value) for key, value in ends.items() if value is not None)
+            if not isinstance(cell, Mapping):
+                continue
+            name = "/".join(part for part in (table["name"], label, _clean(column)) if part)
+            ends = {name: cell["mean"], f"{name}/low": cell["low"], f"{name}/high": cell["high"]}
+            for key, value in ends.items():
+                if value is not None:
+                    yield key, value
 
 
 def _clean(text: str) -> str:

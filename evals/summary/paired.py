@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections import Counter, defaultdict
@@ -26,7 +27,7 @@ from evals.stats.intervals import (
     proportion_estimate,
     student_quantile,
 )
-from evals.tables import Table
+from evals.tables import Cell, Table
 from evals.types import stable_hash
 
 DRAWS = 9_999
@@ -137,20 +138,22 @@ def effects_tables(
     """
     for player in dict.fromkeys(effect.cell[0] for effect in effects):
         mine = [effect for effect in effects if effect.cell[0] == player]
-        varying = [place for place in range(len(dimensions)) if len({effect.cell[place + 1] for effect in mine}) > 1]
-        constant = [mine[0].cell[place + 1] for place in range(len(dimensions)) if place not in varying]
-        rows = zip(mine, holm([effect.p for effect in mine]), strict=True)
+        varying, constant = list[int](), list[str]()
+        for place in range(len(dimensions)):
+            values = {effect.cell[place + 1] for effect in mine}
+            if len(values) > 1:
+                varying.append(place)
+            else:
+                constant.append(mine[0].cell[place + 1])
+        rows = list[tuple[Cell, ...]]()
+        for effect, corrected in zip(mine, holm([effect.p for effect in mine]), strict=True):
+            cell = [effect.cell[place + 1] for place in varying]
+            rows.append((*cell, effect.first, effect.second, effect.difference, effect.p, corrected))
         yield Table(
             name=f"{name}_{file_stem(player)}",
             title=f"{title}, {', '.join([player, *constant])}",
             columns=(*(dimensions[place] for place in varying), *sides, "difference", "p", "Holm p"),
-            rows=tuple(
-                (
-                    *(effect.cell[place + 1] for place in varying),
-                    *(effect.first, effect.second, effect.difference, effect.p, corrected),
-                )
-                for effect, corrected in rows
-            ),
+            rows=tuple(rows),
             notes=(*_effects_notes(mine), *notes),
             section="diagnostics",
         )
@@ -188,8 +191,11 @@ def success_observations(
         where: What other columns must hold, such as ``{"mode": "cot"}``.
         game: Ledger columns that make a game.
     """
-    wanted = {"status": "done", **(where or {})}
-    rows = run.episodes(list(dict.fromkeys([*cell, *wanted, *game, "repeat", "success"])))
+    wanted = {"status": "done"}
+    if where:
+        wanted |= where
+    columns = dict.fromkeys([*cell, *wanted, *game, "repeat", "success"])
+    rows = run.episodes(list(columns))
     for name, value in wanted.items():
         rows = rows.filter(pc.equal(rows[name], value))
     if not len(rows):
@@ -212,16 +218,15 @@ def column_measure(run: RunData, player: str, column: str = "success") -> Measur
     """
     names = ("task", "level", "mode", "index", "repeat", "seed", "player", "status", column)
     counts_failed = column in ("success", "score")
-    observations = [
-        Observation(
-            (row["task"], row["level"], row["mode"]),
-            (row["task"], row["level"], row["index"], row["seed"]),
-            (row["mode"], row["repeat"]),
-            float(row[column] or 0),
-        )
-        for row in run.episodes(list(dict.fromkeys(names))).to_pylist()
-        if row["player"] == player and (row[column] is not None or (counts_failed and row["status"] == "failed"))
-    ]
+    observations = []
+    for row in run.episodes(list(dict.fromkeys(names))).to_pylist():
+        counts_anyway = counts_failed and row["status"] == "failed"
+        if row["player"] != player or (row[column] is None and not counts_anyway):
+            continue
+        cell = (row["task"], row["level"], row["mode"])
+        game = (row["task"], row["level"], row["index"], row["seed"])
+        unit = (row["mode"], row["repeat"])
+        observations.append(Observation(cell, game, unit, float(row[column] or 0)))
     dimensions = ("task", "level", "mode")
     cells = zip(*(run.plan[name].to_pylist() for name in dimensions), strict=True)
     order = {cell: place for place, cell in enumerate(dict.fromkeys(cells))}
@@ -232,19 +237,20 @@ def column_measure(run: RunData, player: str, column: str = "success") -> Measur
 
 
 def _paired(cell: tuple[str, ...], pairs: Sequence[tuple[float, float, Hashable]], left_out: int) -> Effect:
-    differences = [first - second for first, second, _ in pairs]
-    games = [game for *_, game in pairs]
-    values = [value for first, second, _ in pairs for value in (first, second)]
+    firsts, seconds, games = zip(*pairs, strict=True)
+    differences = [first - second for first, second in zip(firsts, seconds, strict=True)]
+    values = list(itertools.chain.from_iterable(zip(firsts, seconds, strict=True)))
     if all(value in (0.0, 1.0) for value in values):
         estimate, error = _share_difference(differences, games)
     else:
         # Scores between 0 and 1 differ by at most 1; of other measures no bound is known.
-        scores = min(values) >= 0 and max(values) <= 1
-        estimate, error = _mean_difference(differences, games, (-1.0, 1.0) if scores else UNBOUNDED)
+        are_scores = min(values) >= 0 and max(values) <= 1
+        bounds = (-1.0, 1.0) if are_scores else UNBOUNDED
+        estimate, error = _mean_difference(differences, games, bounds)
     return Effect(
         cell,
-        math.fsum(first for first, *_ in pairs) / len(pairs),
-        math.fsum(second for _, second, _ in pairs) / len(pairs),
+        math.fsum(firsts) / len(pairs),
+        math.fsum(seconds) / len(pairs),
         estimate,
         sign_flip_p(cluster_sums(differences, games)),
         len(set(games)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,9 +20,9 @@ def status_lines(
         imported: Whether all rows are from files of other formats (``is_imported``), so that no command plays the rest.
     """
     planned, done, failed, missing = (summary[name] for name in ("planned", "done", "failed", "missing"))
-    lines = []
     if missing == planned:
         return ["Empty run: no episode has been played yet, so there are no scores."]
+    lines = []
     if missing:
         rest = "the imported files lack these" if imported else "the same command resumes the run"
         lines.append(
@@ -30,10 +31,12 @@ def status_lines(
             "which somebody looks."
         )
     if failed:
-        every = sorted((cause for found in causes.values() for cause in found), key=lambda cause: -cause.count)
-        share = "All" if not done else f"{failed:,} of {planned - missing:,}"
-        most = f" Most frequent cause ({every[0].count:,} times): {every[0].text}" if every else ""
-        lines.append(f"{share} played episodes failed; they count as not successful.{most}")
+        share = f"{failed:,} of {planned - missing:,}" if done else "All"
+        line = f"{share} played episodes failed; they count as not successful."
+        every = sorted(itertools.chain.from_iterable(causes.values()), key=lambda cause: -cause.count)
+        if every:
+            line += f" Most frequent cause ({every[0].count:,} times): {every[0].text}"
+        lines.append(line)
     return lines
 
 
@@ -47,15 +50,19 @@ def imported_lines(sessions: Sequence[Mapping[str, Any]]) -> list[str]:
     files: dict[str, list[str]] = {}
     unchecked = 0
     for session in sessions:
-        if session.get("imported_format"):
-            files.setdefault(str(session["imported_format"]), []).append(str(session.get("imported_file")))
-            count = session.get("imported_unchecked")
-            unchecked += count if isinstance(count, int) else 0
-    lines = [
-        f"Imported from {name}: {found[0]}" + (f" and {len(found) - 1} more files." if len(found) > 1 else ".")
-        for name, found in files.items()
-    ]
-    return [*lines, f"{unchecked_scores(unchecked).capitalize()}."] if unchecked else lines
+        if not session.get("imported_format"):
+            continue
+        files.setdefault(str(session["imported_format"]), []).append(str(session.get("imported_file")))
+        count = session.get("imported_unchecked")
+        if isinstance(count, int):
+            unchecked += count
+    lines = []
+    for name, (first, *others) in files.items():
+        more = f" and {len(others)} more files" if others else ""
+        lines.append(f"Imported from {name}: {first}{more}.")
+    if unchecked:
+        lines.append(f"{unchecked_scores(unchecked).capitalize()}.")
+    return lines
 
 
 def unchecked_scores(episodes: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 
 from evals.ledger.run_data import RunData, count_rows
 from evals.tables import Cell, Table
@@ -14,26 +15,18 @@ _AMOUNTS = ("cost", "seconds")
 
 def usage_table(run: RunData) -> Table | None:
     """Sums over all played episodes, failed ones included; None where no player used a token."""
-    counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    amounts: defaultdict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: {name: [] for name in _AMOUNTS})
-    wanted = [([], "count_all"), *((name, "sum") for name in _TOKENS), *((name, "list") for name in _AMOUNTS)]
-    for batch in run.batches(["player", "suite", *_TOKENS, *_AMOUNTS]):
-        for row in batch.group_by(["player", "suite"]).aggregate(wanted).to_pylist():
-            key = row["player"], row["suite"]
-            counts[key]["episodes"] += row["count_all"]
-            for name in _TOKENS:
-                counts[key][name] += row[f"{name}_sum"] or 0
-            for name in _AMOUNTS:
-                amounts[key][name] += [value for value in row[f"{name}_list"] if value is not None]
+    counts, amounts = _used(run)
     rows: list[tuple[Cell, ...]] = []
     for key in count_rows(run.plan, ("player", "suite")):
         # Exact sums, so that they do not depend on the order of the rows.
         cost, seconds = (math.fsum(amounts[key][name]) for name in _AMOUNTS)
         prompt, cached, completion, reasoning = (counts[key][name] for name in _TOKENS)
-        if prompt or cached or completion or reasoning or cost:
-            episodes = counts[key]["episodes"]
-            tokens = (prompt, cached / prompt if prompt else None, completion, reasoning)
-            rows.append((*key, episodes, *tokens, cost or None, seconds / episodes, seconds / 3600))
+        if not any((prompt, cached, completion, reasoning, cost)):
+            continue
+        episodes = counts[key]["episodes"]
+        share = cached / prompt if prompt else None
+        tokens = (prompt, share, completion, reasoning)
+        rows.append((*key, episodes, *tokens, cost or None, seconds / episodes, seconds / 3600))
     if not rows:
         return None
     return Table(
@@ -53,3 +46,21 @@ def usage_table(run: RunData) -> Table | None:
         headline=True,
         brief=("player", "suite", "prompt tokens", "completion tokens", "of these reasoning", "cost"),
     )
+
+
+def _used(
+    run: RunData,
+) -> tuple[Mapping[tuple[str, str], Counter[str]], Mapping[tuple[str, str], dict[str, list[float]]]]:
+    """By player and suite: how many episodes and tokens there are, and the amounts of each episode, which may be fractions."""
+    counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    amounts: defaultdict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: {name: [] for name in _AMOUNTS})
+    wanted = [([], "count_all"), *((name, "sum") for name in _TOKENS), *((name, "list") for name in _AMOUNTS)]
+    for batch in run.batches(["player", "suite", *_TOKENS, *_AMOUNTS]):
+        for row in batch.group_by(["player", "suite"]).aggregate(wanted).to_pylist():
+            key = row["player"], row["suite"]
+            counts[key]["episodes"] += row["count_all"]
+            for name in _TOKENS:
+                counts[key][name] += row[f"{name}_sum"] or 0
+            for name in _AMOUNTS:
+                amounts[key][name] += [value for value in row[f"{name}_list"] if value is not None]
+    return counts, amounts
