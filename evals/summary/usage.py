@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from typing import Any
 
 from evals.ledger.run_data import RunData, count_rows
 from evals.tables import Cell, Table
@@ -19,7 +19,7 @@ def usage_table(run: RunData) -> Table | None:
     rows: list[tuple[Cell, ...]] = []
     for key in count_rows(run.plan, ("player", "suite")):
         # Exact sums, so that they do not depend on the order of the rows.
-        cost, seconds = (math.fsum(amounts[key][name]) for name in _AMOUNTS)
+        cost, seconds = (math.fsum(amounts[*key, name]) for name in _AMOUNTS)
         prompt, cached, completion, reasoning = (counts[key][name] for name in _TOKENS)
         if not any((prompt, cached, completion, reasoning, cost)):
             continue
@@ -48,19 +48,25 @@ def usage_table(run: RunData) -> Table | None:
     )
 
 
-def _used(
-    run: RunData,
-) -> tuple[Mapping[tuple[str, str], Counter[str]], Mapping[tuple[str, str], dict[str, list[float]]]]:
-    """By player and suite: how many episodes and tokens there are, and the amounts of each episode, which may be fractions."""
-    counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    amounts: defaultdict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: {name: [] for name in _AMOUNTS})
-    wanted = [([], "count_all"), *((name, "sum") for name in _TOKENS), *((name, "list") for name in _AMOUNTS)]
+_Counts = defaultdict[tuple[str, str], Counter[str]]
+"""Episodes and tokens by player and suite."""
+_Amounts = defaultdict[tuple[str, str, str], list[float]]
+"""Of each episode, by player, suite and which amount."""
+
+
+def _used(run: RunData) -> tuple[_Counts, _Amounts]:
+    counts, amounts = _Counts(Counter), _Amounts(list)
+    wanted: list[tuple[Any, str]] = [([], "count_all")]
+    wanted += [(name, "sum") for name in _TOKENS]
+    wanted += [(name, "list") for name in _AMOUNTS]
     for batch in run.batches(["player", "suite", *_TOKENS, *_AMOUNTS]):
-        for row in batch.group_by(["player", "suite"]).aggregate(wanted).to_pylist():
+        sums = batch.group_by(["player", "suite"]).aggregate(wanted)
+        for row in sums.to_pylist():
             key = row["player"], row["suite"]
             counts[key]["episodes"] += row["count_all"]
             for name in _TOKENS:
                 counts[key][name] += row[f"{name}_sum"] or 0
             for name in _AMOUNTS:
-                amounts[key][name] += [value for value in row[f"{name}_list"] if value is not None]
+                stated = row[f"{name}_list"]
+                amounts[*key, name] += [value for value in stated if value is not None]
     return counts, amounts
