@@ -20,7 +20,7 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import MappingProxyType
@@ -82,12 +82,7 @@ def registered(group: str, built_in: Mapping[str, str] = MappingProxyType({})) -
 def _registered(
     group: str, built_in: tuple[tuple[str, str], ...], places: tuple[str, ...]
 ) -> tuple[tuple[str, str], ...]:
-    sources: list[tuple[str, str, str]] = []
-    for entry in importlib.metadata.entry_points(group=group):
-        package = "?"
-        if entry.dist:
-            package = entry.dist.name
-        sources.append((entry.name, _without_extras(entry), f"the installed package {package}"))
+    sources = list(_installed(group))
     for folder in places:
         for name, value in _listed(Path(folder), group).items():
             sources.append((name, value, folder))
@@ -122,6 +117,13 @@ def _extra(group: str, name: str) -> str:
             if extra in offered:
                 return f"{entry.dist.name}[{extra}]"
     return ""
+
+
+def _installed(group: str) -> Iterator[tuple[str, str, str]]:
+    """The entry points of installed packages: name, value, and whose it is."""
+    for entry in importlib.metadata.entry_points(group=group):
+        package = entry.dist.name if entry.dist else "?"
+        yield entry.name, _without_extras(entry), f"the installed package {package}"
 
 
 def _listed(folder: Path, group: str) -> dict[str, str]:

@@ -70,8 +70,8 @@ def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     return data
 
 
-def _array(data: bytes, place: str) -> NDArray[Any]:
-    stream = io.BytesIO(data)
+def _header(stream: io.BytesIO, place: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """The shape and type of an array."""
     try:
         version = np.lib.format.read_magic(stream)  # type: ignore[no-untyped-call]
         read_header = np.lib.format.read_array_header_2_0
@@ -81,6 +81,12 @@ def _array(data: bytes, place: str) -> NDArray[Any]:
     except Exception as error:
         # A header is a Python literal: numpy reads it with ast, tokenize and dtype, which raise errors of many kinds.
         raise FileError(place, f"damaged header: {error or type(error).__name__}") from None
+    return shape, dtype
+
+
+def _array(data: bytes, place: str) -> NDArray[Any]:
+    stream = io.BytesIO(data)
+    shape, dtype = _header(stream, place)
     if dtype.char == "O":
         return _strings(data[stream.tell() :], place)
     if dtype.char not in _PLAIN:

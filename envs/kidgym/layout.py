@@ -8,6 +8,7 @@ attempts is bounded, and a corridor that always works stands behind them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
@@ -80,17 +81,22 @@ def _carve(rng: Random, field: int, outside: int, keep: int = 0) -> int:
                 field &= ~bit
 
 
+def _behind(field: int, cuts: Iterable[int], treasure: int) -> dict[int, int]:
+    """The cells that each cut cell, closed, keeps from the treasure."""
+    behind = {}
+    for cut in cuts:
+        if cut != treasure:
+            open_cells = field & ~(1 << cut)
+            behind[cut] = open_cells & ~region(open_cells, treasure)
+    return behind
+
+
 def _furnish(rng: Random, field: int, doors: int) -> Layout | None:
     """Choose treasure, agent, doors and keys in a connected set of cells, or None if it has no room for them."""
     cuts = [cell for cell in members(field) if _cuts(field, cell)]
     rng.shuffle(cuts)
     for treasure in rng.sample(members(field), field.bit_count()):
-        # The cells that each cut cell keeps from the treasure.
-        behind: dict[int, int] = {}
-        for cut in cuts:
-            if cut != treasure:
-                open_cells = field & ~(1 << cut)
-                behind[cut] = open_cells & ~region(open_cells, treasure)
+        behind = _behind(field, cuts, treasure)
         # The agent stands where so many doors, or more, could lie on its way.
         agents = []
         for cell in members(field):

@@ -70,6 +70,15 @@ def _drawn_class(task: str, mde_decoys: str) -> type[World]:
     return cls
 
 
+def _check_level(cls: type[World], task: str, level: object, variant: Variant) -> None:
+    levels = cls.levels(variant)
+    if type(level) is int and level in levels:
+        return
+    known = ", ".join(map(str, levels))
+    because = f" ({cls.limit})" if cls.limit else ""
+    raise ValueError(f"unknown level {level!r} of KidGym task {task}: there are {known}{because}")
+
+
 def make(
     task: str,
     level: int,
@@ -97,13 +106,7 @@ def make(
     cls = _drawn_class(task, mde_decoys)
     if variant not in VARIANTS:
         raise ValueError(f"unknown variant {variant!r} of KidGym: there are {', '.join(VARIANTS)}")
-    levels = cls.levels(variant)
-    if type(level) is not int or level not in levels:
-        known = ", ".join(map(str, levels))
-        because = ""
-        if cls.limit:
-            because = f" ({cls.limit})"
-        raise ValueError(f"unknown level {level!r} of KidGym task {task}: there are {known}{because}")
+    _check_level(cls, task, level, variant)
     if type(cell_pixels) is not int or cell_pixels not in RESOLUTIONS:
         known = ", ".join(map(str, RESOLUTIONS))
         raise ValueError(f"unknown resolution of {cell_pixels!r} pixels a cell: there are {known}")

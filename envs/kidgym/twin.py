@@ -7,7 +7,7 @@ told. Things that are drawn differently have different names, and rows and colum
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -104,28 +104,34 @@ def _a(name: str) -> str:
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
+def _changes_of_person(one: Seen, other: Seen) -> Iterator[str]:
+    (*left, _), (*reached, looks) = one.person, other.person
+    if left != reached:
+        yield f"the person went from row {left[0]}, column {left[1]} to row {reached[0]}, column {reached[1]}"
+    if one.person != other.person:
+        yield f"the person looks {looks}"
+
+
+def _changes_of_things(one: Seen, other: Seen) -> Iterator[str]:
+    for (row, column), old in one.things.items():
+        if (row, column) not in other.things:
+            yield f"{_long(old)} is gone from row {row}, column {column}"
+    for (row, column), new in other.things.items():
+        if one.things.get((row, column)) != new:
+            yield f"in row {row}, column {column} there is now {_long(new)}"
+
+
+def _changes_of_backpack(one: Seen, other: Seen) -> Iterator[str]:
+    for slot, held, holds in zip(SLOTS, one.backpack, other.backpack, strict=True):
+        if held != holds:
+            now = "is now empty" if holds is None else f"now holds {_long(holds)}"
+            yield f"slot {slot} of the backpack {now}"
+
+
 def changes(before: Scene, after: Scene) -> list[str]:
     """What differs between two pictures, each as a clause; empty where they look the same."""
     one, other = seen(before), seen(after)
-    said = []
-    (*left, _), (*reached, looks) = one.person, other.person
-    if left != reached:
-        said.append(f"the person went from row {left[0]}, column {left[1]} to row {reached[0]}, column {reached[1]}")
-    if one.person != other.person:
-        said.append(f"the person looks {looks}")
-    for place, old in one.things.items():
-        if place not in other.things:
-            said.append(f"{_long(old)} is gone from row {place[0]}, column {place[1]}")
-    for place, new in other.things.items():
-        if one.things.get(place) != new:
-            said.append(f"in row {place[0]}, column {place[1]} there is now {_long(new)}")
-    for slot, held, holds in zip(SLOTS, one.backpack, other.backpack, strict=True):
-        if held == holds:
-            continue
-        now = "is now empty"
-        if holds is not None:
-            now = f"now holds {_long(holds)}"
-        said.append(f"slot {slot} of the backpack {now}")
+    said = [*_changes_of_person(one, other), *_changes_of_things(one, other), *_changes_of_backpack(one, other)]
     if one.hint != other.hint:
         now = "shows something else"
         if other.hint is None:

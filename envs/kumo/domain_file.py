@@ -86,6 +86,11 @@ def _texts_of(value: Any) -> Value:
     return tuple(held)
 
 
+def _did_they_mean(value: Any, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(str(value), known, 1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
 class _Reader:
     """Collects all problems of one domain instead of stopping at the first."""
 
@@ -182,12 +187,8 @@ class _Reader:
         self.definitions[name] = ""
         if "definition" in fields:
             self.definitions[name] = self.text(fields, "definition", label)
-        outcomes = fields.get("outcomes", {})
-        readable = isinstance(outcomes, dict)
-        if readable and "outcomes" in fields:  # where it is missing, that has been said already
-            readable = len(outcomes) >= 2
-        if not readable:
-            self.wrong(label, "outcomes must be a mapping of at least 2 outcomes to what each rules out")
+        outcomes = self.outcomes(fields, label)
+        if outcomes is None:
             return Action(name, "str", ())
         # A range among the outcomes, or a unit, makes the test a numeric one: then all outcomes must be ranges.
         ranges = [range_of(key) for key in outcomes]
@@ -209,6 +210,16 @@ class _Reader:
             problem = functools.partial(self.wrong, label)
             self.true_of[name] = read_true_of(fields["true_of"], action, texts, properties, observed, problem)
         return action
+
+    def outcomes(self, fields: Mapping[str, Any], label: str) -> dict[Any, Any] | None:
+        """The outcomes as the file has them; empty where the key is missing, which has been said already."""
+        if "outcomes" not in fields:
+            return {}
+        outcomes = fields["outcomes"]
+        if isinstance(outcomes, dict) and len(outcomes) >= 2:
+            return outcomes
+        self.wrong(label, "outcomes must be a mapping of at least 2 outcomes to what each rules out")
+        return None
 
     def state(
         self, key: Any, items: Any, place: str, properties: Properties, numeric: bool, observed: str
@@ -261,15 +272,10 @@ class _Reader:
                 values.append(item)
         known = properties.values(observed) if observed else ()
         for value in values:
-            if value in known:
-                continue
-            what = f"rules out {value!r}, which is not one of the truths"
-            if observed:
-                what += f" nor a value of {observed}"
-            close = difflib.get_close_matches(str(value), [*properties.truths, *known], 1)
-            if close:
-                what += f" (did you mean {close[0]!r}?)"
-            self.wrong(place, what)
+            if value not in known:
+                hint = _did_they_mean(value, [*properties.truths, *known])
+                of_property = f" nor a value of {observed}" if observed else ""
+                self.wrong(place, f"rules out {value!r}, which is not one of the truths{of_property}{hint}")
         if observed and values:
             names |= properties.only(observed, values)
         return names
@@ -284,13 +290,15 @@ class _Reader:
                 ranges.append(state.value)
         self.unique(names, label, "outcome")
         self.ascending(ranges, label)
-        # An outcome that could not be read might be the one that leaves a truth possible.
-        if not complete or len(action.states) < 2:
+        if complete:  # an outcome that could not be read might be the one that leaves a truth possible
+            self.none_ruled_out_everywhere(action, label)
+
+    def none_ruled_out_everywhere(self, action: Action, label: str) -> None:
+        if len(action.states) < 2:
             return
         first, *others = action.states
         for truth in first.rules_out:
-            everywhere = all(truth in state.rules_out for state in others)
-            if everywhere:
+            if all(truth in state.rules_out for state in others):
                 self.wrong(label, f"every outcome rules out {truth!r}; at least one must leave it possible")
 
     def ascending(self, ranges: Sequence[Range], label: str) -> None:

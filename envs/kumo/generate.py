@@ -287,21 +287,9 @@ def _decide(
     """
     options = [(action, gone) for action, groups in decisive.items() for gone in groups]
     rng.shuffle(options)
-    of_action: dict[int, list[int]] = {}
-    for variable, (action, _) in enumerate(options, 1):
-        of_action.setdefault(action, []).append(variable)
-    # An action has one state.
-    clauses: list[list[int]] = []
-    for variables in of_action.values():
-        clauses += [[-one, -two] for one, two in combinations(variables, 2)]
-    # Each invalid truth is ruled out.
-    while invalid:
-        bit = invalid & -invalid
-        invalid ^= bit
-        able = [variable for variable, (_, gone) in enumerate(options, 1) if gone & bit]
-        if not able:
-            return None
-        clauses.append(able)
+    clauses = _clauses(options, invalid)
+    if clauses is None:
+        return None
     with Minisat22(bootstrap_with=clauses) as solver:
         # "At most so many" takes by far the most clauses, and the first model, which has few true variables, hardly ever
         # needs them.
@@ -309,8 +297,8 @@ def _decide(
             return None
         model = solver.get_model()
         if sum(literal > 0 for literal in model) > most:
-            every = list(range(1, len(options) + 1))
-            solver.append_formula(CardEnc.atmost(every, bound=most).clauses)
+            variables = list(range(1, len(options) + 1))
+            solver.append_formula(CardEnc.atmost(variables, bound=most).clauses)
             if not solver.solve():
                 return None
             model = solver.get_model()
@@ -321,6 +309,29 @@ def _decide(
             action, gone = options[literal - 1]
             states[action] = rng.choice(decisive[action][gone])
     return states
+
+
+def _clauses(options: Sequence[tuple[int, int]], invalid: int) -> list[list[int]] | None:
+    """That an action has one state, and that each invalid truth is ruled out; None where one cannot be.
+
+    Args:
+        options: an action and what it may rule out, for each variable from 1 on.
+        invalid: the truths to rule out, as a bitmask.
+    """
+    of_action: dict[int, list[int]] = {}
+    for variable, (action, _) in enumerate(options, 1):
+        of_action.setdefault(action, []).append(variable)
+    clauses: list[list[int]] = []
+    for variables in of_action.values():
+        clauses += [[-one, -two] for one, two in combinations(variables, 2)]
+    while invalid:
+        bit = invalid & -invalid
+        invalid ^= bit
+        able = [variable for variable, (_, gone) in enumerate(options, 1) if gone & bit]
+        if not able:
+            return None
+        clauses.append(able)
+    return clauses
 
 
 def observe(action: Action, state: int, rng: random.Random) -> Observation:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from envs.kumo.domain import Action
@@ -68,19 +68,8 @@ def _from_lists(
         values = set(properties.values(observed))
     for name in sorted(named - properties.truths.keys() - values):
         wrong(f"true_of: {name!r} is neither a truth nor a value of what the test observes")
-    explained = named & properties.truths.keys()
-    for truth, held in properties.truths.items():
-        if truth in named:
-            continue
-        # A truth that is not named itself stands with the outcomes of its values, if all of them are named.
-        taken = held.get(observed, ())
-        if not taken or not named.issuperset(taken):
-            continue
-        explained.add(truth)
-        for names in lists.values():
-            if names.intersection(taken):
-                names.add(truth)
-    others = properties.truths.keys() - explained
+    placed = _placed_by_values(lists, named, properties, observed)
+    others = properties.truths.keys() - named - placed
     found: list[frozenset[str]] = []
     for text in texts:
         true = lists.get(text, set()) & properties.truths.keys()
@@ -88,6 +77,23 @@ def _from_lists(
             true = others
         found.append(frozenset(true))
     return tuple(found)
+
+
+def _placed_by_values(
+    lists: Mapping[str, set[str]], named: Collection[str], properties: Properties, observed: str
+) -> set[str]:
+    """Add the truths that are not named themselves to the outcomes of their values, if all of these are named."""
+    placed = set()
+    for truth, held in properties.truths.items():
+        taken = held.get(observed, ())
+        if truth in named or not taken:
+            continue
+        if all(value in named for value in taken):
+            placed.add(truth)
+            for names in lists.values():
+                if names.intersection(taken):
+                    names.add(truth)
+    return placed
 
 
 def _lists(given: Any, known: Sequence[str], wrong: Callable[[str], None]) -> dict[str, set[str]]:

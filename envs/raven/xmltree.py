@@ -197,12 +197,7 @@ def _component(place: str, node: ET.Element, layout: Layout) -> tuple[Component,
         raise FileError(place, "no entities")
     if _level(place, part, "Number", range(9)) + 1 != len(nodes):
         raise FileError(place, f"Number says {part.get('Number')!r} for {len(nodes)} entities (level + 1)")
-    slots = [tuple(slot) for slot in layout.slots]
-    listed = []
-    for slot in _numbers(place, part, "Position"):
-        listed.append(tuple(slot) if isinstance(slot, list) else slot)
-    if listed != slots:
-        raise FileError(place, f"Position lists other slots than those of {layout.name}")
+    slots = _slots(place, part, layout)
     entities, shapes = [], []
     for index, entity in enumerate(nodes):
         here = f"{place}, entity {index}"
@@ -221,6 +216,17 @@ def _component(place: str, node: ET.Element, layout: Layout) -> tuple[Component,
         raise FileError(place, "two entities in one slot")
     uniformity = _level(place, part, "Uniformity", range(4))
     return Component(tuple(entities), uniformity), tuple(shapes)
+
+
+def _slots(place: str, part: ET.Element, layout: Layout) -> list[tuple[float, ...]]:
+    """The layout's slots, which the file has to list."""
+    slots = [tuple(slot) for slot in layout.slots]
+    listed = []
+    for slot in _numbers(place, part, "Position"):
+        listed.append(tuple(slot) if isinstance(slot, list) else slot)
+    if listed != slots:
+        raise FileError(place, f"Position lists other slots than those of {layout.name}")
+    return slots
 
 
 def _rules(place: str, group: ET.Element) -> tuple[Rule, ...]:
