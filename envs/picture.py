@@ -102,6 +102,7 @@ def picture_from_description(description: str) -> Picture:
     if not isinstance(fields, dict) or not {"kind", "version"} <= fields.keys():
         raise ValueError(f"no description of a picture: {description[:40]!r}")
     kind, version = str(fields.pop("kind")), fields.pop("version")
+    # A kind is known once its module has been loaded.
     if kind not in _KINDS:
         try:
             plugins.load(GROUP, kind, BUILT_IN)

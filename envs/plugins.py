@@ -150,6 +150,7 @@ def summary(group: str, name: str) -> str:
     module = registered(group)[name].partition(":")[0]
     package, *rest = module.split(".")
     spec = importlib.util.find_spec(package)
+    # Nothing of that name, or a folder without a file of its own.
     if spec is None or spec.origin is None:
         return ""
     path = Path(spec.origin)

@@ -63,6 +63,7 @@ def lay_out(rng: Random, doors: int, walls: int, chests: int = 0, distractor: bo
         layout = _replace_walls(rng, furnished, chests, distractor)
         if layout is not None:
             return layout
+    # No attempt had room for everything: a corridor always works, if there are walls enough to be replaced.
     layout = _replace_walls(rng, _corridor(rng, doors, barriers), chests, distractor)
     if layout is None:
         raise ValueError(f"no room for {chests} chests and {int(distractor)} distractors among {barriers} barriers")

@@ -29,6 +29,7 @@ def solve(world: World) -> tuple[Action, ...] | None:
                 return (*path, action)
             if there.done:
                 continue
+            # What cannot be won within the budget any more is searched no further.
             if there.steps + there.least_steps() > there.budget:
                 continue
             state = there.state()

@@ -48,6 +48,7 @@ def read_book(text: str, task: Task, domain: Domain, style: BookStyle = "prose")
     table: dict[str, dict[str, frozenset[str]]] = {}
     for name in task.action_names:
         told = found.get(name, {})
+        # Every outcome must be told, and no other.
         if set(told) != set(outcomes[name]):
             raise BookError(f"{name}: {sorted(told)} is told of {sorted(outcomes[name])}")
         table[name] = {outcome: gone & wanted for outcome, gone in told.items()}
@@ -175,6 +176,7 @@ def _table(
             if outcome is None:
                 raise BookError(f"{name}: {line!r} is none of its outcomes")
             listed = line.removeprefix(f"- {outcome}: ")
+            # A dash means that the outcome rules out nothing.
             found[name][outcome] = _names(listed.replace("–", ""), truths)
     return found
 

@@ -212,7 +212,7 @@ class _Reader:
         return action
 
     def outcomes(self, fields: Mapping[str, Any], label: str) -> dict[Any, Any] | None:
-        """The outcomes as the file has them; empty where the key is missing, which has been said already."""
+        """The outcomes as the file has them, None if they are wrong; empty where the key is missing, which was said already."""
         if "outcomes" not in fields:
             return {}
         outcomes = fields["outcomes"]
@@ -250,7 +250,7 @@ class _Reader:
             known = ", ".join(sorted(properties.names)) or "none"
             self.wrong(label, f"observes {name!r}, which no truth has; properties: {known}")
             return ""
-        # The outcomes of a test that shows numbers are compared with the numbers of truths.
+        # The outcomes of a test that shows numbers are compared with the numbers of the truths.
         odd = properties.not_ranges(name)
         if numeric and odd:
             self.wrong(label, f"shows numbers, but {name} of {odd[0]!r} is neither a number nor a range")

@@ -81,6 +81,7 @@ def _values(task: Task, taken: frozenset[str]) -> Mapping[str, float]:
     rest = task.after(taken)
     if len(rest.truths) + len(rest.actions) > LARGEST:
         return {}
+    # There are none once a truth is certain.
     if certain(task, taken) or not worlds(task, taken):
         return {}
     at_first = worlds(task, ())

@@ -70,6 +70,7 @@ def split_of(domain: Domain) -> tuple[Domain, Domain] | None:
     parts = components(domain)
     total = sum(len(part.truths) for part in parts)
     reachable = _choices(parts)
+    # The smaller part has half of the truths at most.
     most = max(size for size in reachable if 2 * size <= total)
     smaller = reachable[most]
     larger = [part for part in parts if part not in smaller]

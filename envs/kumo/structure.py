@@ -104,6 +104,7 @@ class Structure:
 
 
 def _check_whole(field: str, value: Any, least: int) -> None:
+    # True and False are whole numbers to Python.
     if type(value) is not int or value < least:
         raise ValueError(f"structure.{field} must be a whole number of at least {least}, not {value!r}")
 

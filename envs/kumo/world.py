@@ -211,6 +211,7 @@ class _Games:
         search = OptimalSearch(agreeing)  # of the rule-outs alone, which all versions share
         wanted = _tests_taken(search, agreeing)
         found: dict[World, Task] = {"agree": agreeing}
+        # Of each other version the first draw that takes perfect play as many tests.
         for other in WORLDS[1:]:
             tries = (self.version(game, other, f"{place}/{other}/{number}") for number in range(_TRIES))
             task = next((task for task in tries if _tests_taken(search, task) == wanted), None)

@@ -55,6 +55,7 @@ def draw(
     answer_rng = random.Random(f"raven {VERSION} answers {form.name} {seed} {style}")
     source = Generated(form.name, seed, style, difficulty=difficulty)
     for tries in itertools.count(1):
+        # A matrix that stays ambiguous so often is given up for another one.
         if tries % _ANSWER_SETS == 1:
             rules, matrix = _sample_matrix(matrix_rng, form, level.changing)
         candidates = CANDIDATES[style](answer_rng, form, rules, matrix[8])

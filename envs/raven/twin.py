@@ -94,6 +94,7 @@ def twin(problem: Problem, arrangement: str, panels: Sequence[int], detail: Deta
     blocks = []
     if line:
         blocks.append(f"A {line} line divides every panel.")
+    # The ninth place of the matrix is what is asked for.
     if whole:
         told.insert(8, ("Row 3, column 3 of the matrix", []))
     for title, objects in told:

@@ -159,6 +159,7 @@ def _numbers(place: str, node: ET.Element, name: str) -> list[Any]:
         raise wrong from None
     if not isinstance(numbers, list):
         raise wrong
+    # The slots of Position are lists themselves.
     for item in numbers:
         inner = item if isinstance(item, list) else [item]
         for number in inner:

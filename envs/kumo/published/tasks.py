@@ -95,6 +95,7 @@ def _check(fields: Any, truths: frozenset[str], actions: Mapping[str, Action]) -
     _check_names(fields, "actions", actions)
     if fields["valid_truth"] not in fields["truths"]:
         raise BadLineError(f"has the valid truth {str(fields['valid_truth'])[:80]!r}, which is not among its truths")
+    # True and False are whole numbers to Python, but no seeds.
     seed = fields["seed"]
     if type(seed) is not int or seed < 0:
         raise BadLineError("has a seed that is no whole number")
