@@ -60,28 +60,30 @@ def task_sheet(task: str, seed: int = 1, skin: str = "", variant: Variant = "pub
 def sprite_sheet(skin: str = "") -> Image.Image:
     """Every sprite by name at all resolutions, with a label and without; the labels, assembled quarters, empty scenes."""
     names = [*SPRITES, *(f"agent/{direction}" for direction in DIRECTIONS), "arrow"]
+    sprites = [_sizes(name, skin) for name in names]
     digits = [_named(f"label {digit}", [labeled("animal/cat", str(digit), 64, skin)]) for digit in range(10)]
-    cells = ((1, 1, 1), (2, 1, 2), (1, 2, 3), (2, 2, 4))
-    pictures = [
-        Frame(
-            "gallery",
-            tuple((x, y, Item(f"quarter/{name}/{n}")) for x, y, n in cells),
-            (3, 3, 0),
-            hint=Hint("box", ((Item(f"animal/{name}"),),)),
-            cell_pixels=32,
-            skin=skin,
-        )
-        for name in QUARTERED
-    ]
-    scenes = [Frame(background, (), (3, 3, 0), cell_pixels=32, skin=skin) for background in BACKGROUNDS]
+    quarters = [_panel(_assembled(name, skin), []) for name in QUARTERED]
+    scenes = []
+    for background in BACKGROUNDS:
+        scene = Frame(background, (), (3, 3, 0), cell_pixels=32, skin=skin)
+        scenes.append(_panel(scene, []))
     return _below(
         [
-            _titled("sprites, 32, 64 and 96 pixels a cell", _grid([_sizes(name, skin) for name in names], 9)),
+            _titled("sprites, 32, 64 and 96 pixels a cell", _grid(sprites, 9)),
             _titled("labels", _grid(digits, 16)),
-            _titled("assembled quarters, 32 pixels a cell", _grid([_panel(picture, []) for picture in pictures], 5)),
-            _titled("scenes, 32 pixels a cell", _grid([_panel(scene, []) for scene in scenes], 5)),
+            _titled("assembled quarters, 32 pixels a cell", _grid(quarters, 5)),
+            _titled("scenes, 32 pixels a cell", _grid(scenes, 5)),
         ]
     )
+
+
+def _assembled(name: str, skin: str) -> Frame:
+    """The four quarters of a picture side by side, and the whole as the hint."""
+    cells = []
+    for x, y, number in ((1, 1, 1), (2, 1, 2), (1, 2, 3), (2, 2, 4)):
+        cells.append((x, y, Item(f"quarter/{name}/{number}")))
+    hint = Hint("box", ((Item(f"animal/{name}"),),))
+    return Frame("gallery", tuple(cells), (3, 3, 0), hint=hint, cell_pixels=32, skin=skin)
 
 
 def write_sheets(folder: Path, skin: str = "", variant: Variant = "published") -> list[Path]:

@@ -111,4 +111,9 @@ def behind_all_doors(layout: Layout) -> list[int]:
     open_ways = layout.field & ~(1 << layout.treasure)
     after = grid.region(open_ways, layout.agent)
     before = grid.region(open_ways & ~(1 << layout.doors[-1]), layout.agent)
-    return [wall for wall in layout.walls if grid.NEIGHBORS[wall] & after and not grid.NEIGHBORS[wall] & before]
+    behind = []
+    for wall in layout.walls:
+        beside = grid.NEIGHBORS[wall]
+        if beside & after and not beside & before:
+            behind.append(wall)
+    return behind

@@ -117,13 +117,15 @@ def _rules(
 
 def _meaning(sentence: str, named: frozenset[str], described: frozenset[str]) -> frozenset[str] | None:
     """The truths that a sentence with an outcome rules out; None if it is unclear."""
+    rules_out = _RULING.search(sentence) is not None
     if not named:
-        return frozenset() if _NONE.search(sentence) and _RULING.search(sentence) else None
+        none = _NONE.search(sentence) is not None
+        return frozenset() if none and rules_out else None
     if not named <= described:
         return None
     if _EXCEPT.search(sentence):
         return described - named
-    return named if _RULING.search(sentence) else None
+    return named if rules_out else None
 
 
 def _pattern(name: str, in_quotes: bool) -> str:
@@ -207,7 +209,11 @@ def _symbolic(
 
 def _heading(text: str, outcomes: Mapping[str, Sequence[str]]) -> str:
     """The test that a heading names, a unit in parentheses aside."""
-    names = [name for name in outcomes if text == name or (text.startswith(f"{name} (") and text.endswith(")"))]
+    names = []
+    for name in outcomes:
+        with_unit = text.startswith(f"{name} (") and text.endswith(")")
+        if text == name or with_unit:
+            names.append(name)
     if not names:
         raise BookError(f"{text!r} is no test")
     return max(names, key=len)

@@ -95,16 +95,23 @@ class Action:
     """What stands after the numbers; empty for named outcomes and for plain numbers."""
 
     def __post_init__(self) -> None:
-        states = [
-            s if isinstance(s.value, str) else s._replace(range_text=" to ".join(map(self.number_text, s.value)))
-            for s in self.states
-        ]
+        states = []
+        for state in self.states:
+            if isinstance(state.value, str):
+                states.append(state)
+            else:
+                text = " to ".join(map(self.number_text, state.value))
+                states.append(state._replace(range_text=text))
         object.__setattr__(self, "states", tuple(states))
 
     @cached_property
     def ends(self) -> tuple[float, ...]:
         """Both ends of each of its ranges."""
-        return tuple(end for state in self.states if not isinstance(state.value, str) for end in state.value)
+        ends: list[float] = []
+        for state in self.states:
+            if not isinstance(state.value, str):
+                ends += state.value
+        return tuple(ends)
 
     @cached_property
     def decimals(self) -> int:
@@ -193,7 +200,10 @@ class Domain:
     def rules_out(self) -> tuple[tuple[int, ...], ...]:
         """For each action and state the truths ruled out, as a bitmask (bit i is ``truths[i]``)."""
         bits = {truth: 1 << index for index, truth in enumerate(self.truths)}
-        return tuple(tuple(sum(bits[t] for t in state.rules_out) for state in action.states) for action in self.actions)
+        rules = []
+        for action in self.actions:
+            rules.append(tuple(sum(bits[truth] for truth in state.rules_out) for state in action.states))
+        return tuple(rules)
 
 
 def _decimals(number: float) -> int:

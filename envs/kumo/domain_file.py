@@ -358,7 +358,8 @@ class _Reader:
 
     def texts(self, fields: Mapping[str, Any], key: str, place: str) -> list[str]:
         items = fields.get(key, [])
-        if not isinstance(items, list) or not all(isinstance(item, str) and item.strip() for item in items):
+        good = isinstance(items, list) and all(isinstance(item, str) and item.strip() for item in items)
+        if not good:
             self.wrong(place, f"{key} must be a list of texts")
             return []
         return [" ".join(item.split()) for item in items]

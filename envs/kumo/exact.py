@@ -61,7 +61,9 @@ def _worlds(task: Task, taken: frozenset[str]) -> Mapping[int, float]:
 def certain(task: Task, taken: Collection[str]) -> tuple[str, ...]:
     """The truths that are right in every world that is left; none where that is not known, or no world is left."""
     everywhere = functools.reduce(int.__and__, worlds(task, taken), -1)
-    return tuple(t for place, t in enumerate(task.truths) if everywhere >> place & 1) if everywhere > 0 else ()
+    if everywhere <= 0:
+        return ()
+    return tuple(truth for place, truth in enumerate(task.truths) if everywhere >> place & 1)
 
 
 def values(task: Task, taken: Collection[str]) -> Mapping[str, float]:

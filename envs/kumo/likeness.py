@@ -70,7 +70,9 @@ class Profile:
     def trigrams(self) -> tuple[Counter[str], float]:
         """How often each run of three characters stands in the words of the title, and the length of that vector."""
         key = _key(self.title)
-        kept = [word for word in key if word not in _EMPTY_WORDS] or list(key)
+        kept = [word for word in key if word not in _EMPTY_WORDS]
+        if not kept:
+            kept = list(key)
         counts = Counter(f" {word} "[place : place + 3] for word in kept for place in range(len(word)))
         return counts, math.sqrt(sum(count * count for count in counts.values()))
 
@@ -151,6 +153,8 @@ def title_likeness(one: Profile, two: Profile) -> float:
 
 def _key(name: str) -> _Key:
     """The words of a name, those of several letters without a plural's ending."""
-    return tuple(
-        word[:-1] if len(word) > 3 and word.endswith("s") and word[-2] != "s" else word for word in words(name)
-    )
+    key = []
+    for word in words(name):
+        plural = len(word) > 3 and word.endswith("s") and word[-2] != "s"
+        key.append(word[:-1] if plural else word)
+    return tuple(key)

@@ -42,18 +42,36 @@ class Properties:
     def only(self, name: str, values: Iterable[str]) -> set[str]:
         """The truths whose property can take no other than these values; those without the property are not among them."""
         listed = set(values)
-        return {truth for truth, held in self.truths.items() if held.get(name) and listed.issuperset(held[name])}
+        found = set()
+        for truth, held in self.truths.items():
+            own = held.get(name)
+            if own and listed.issuperset(own):
+                found.add(truth)
+        return found
 
     def not_ranges(self, name: str) -> list[str]:
         """The truths whose property is not one range of numbers."""
-        held = {truth: properties[name] for truth, properties in self.truths.items() if name in properties}
-        return [truth for truth, value in held.items() if len(value) != 1 or range_of(value[0]) is None]
+        odd = []
+        for truth, held in self.truths.items():
+            if name not in held:
+                continue
+            values = held[name]
+            if len(values) != 1 or range_of(values[0]) is None:
+                odd.append(truth)
+        return odd
 
     def outside(self, name: str, shown: Range) -> set[str]:
         """The truths whose range has no number in common with the one shown."""
         gone = set()
+        low, high = shown
         for truth, held in self.truths.items():
-            own = range_of(held[name][0]) if name in held else None
-            if own is not None and (own[1] < shown[0] or own[0] > shown[1]):
+            if name not in held:
+                continue
+            own = range_of(held[name][0])
+            if own is None:
+                continue
+            own_low, own_high = own
+            apart = own_high < low or own_low > high
+            if apart:
                 gone.add(truth)
         return gone

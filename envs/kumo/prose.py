@@ -61,12 +61,19 @@ def write_prose(task: Task, domain: Domain, *, longer: bool = False, noisy: bool
     Raises:
         ValueError: the domain has no notes of which noise could be made.
     """
-    style = "long" if longer else "noisy" if noisy else "prose"
+    style = "prose"
+    truths, actions = task.truths, task.actions
+    introduction = _INTRODUCTION
+    if noisy:
+        style = "noisy"
+    if longer:
+        style = "long"
+        introduction += _LONG
     rng = random.Random(f"{style}/{task.domain}/{task.truths}/{task.actions}")
-    truths, actions = (_more(task, domain, rng)) if longer else (task.truths, task.actions)
+    if longer:
+        truths, actions = _more(task, domain, rng)
     writer = _Writer(domain, truths, rng)
     words = {"truth": domain.truth.singular, "truths": domain.truth.plural, "actions": domain.action.plural}
-    introduction = (_INTRODUCTION + _LONG * longer).format(**words)
     about = [[f"**{name}.**", domain.definitions[name]] for name in truths]
     tests = [[f"**{a.name}.**", domain.definitions[a.name], *writer.paragraph(a)] for a in actions]
     if noisy:
@@ -74,7 +81,7 @@ def write_prose(task: Task, domain: Domain, *, longer: bool = False, noisy: bool
     return "\n\n".join(
         [
             f"# {domain.title}: a guide to the {domain.action.plural}",
-            _articles(introduction),
+            _articles(introduction.format(**words)),
             f"## The {domain.truth.plural}",
             *map(" ".join, about),
             f"## The {domain.action.plural}",

@@ -58,12 +58,7 @@ def quality_of(domain: Domain, easy: int = 20, hard: int = 0) -> Quality:
         hard: likewise; each takes a second, on average.
     """
     states = [gone for outcomes in domain.rules_out for gone in outcomes]
-    against: list[int] = []
-    for place in range(len(domain.truths)):
-        able = 0
-        for outcomes in domain.rules_out:
-            able += any(gone >> place & 1 for gone in outcomes)
-        against.append(able)
+    against = [_actions_against(domain, place) for place in range(len(domain.truths))]
     return Quality(
         name=domain.name,
         category=domain.category,
@@ -94,6 +89,11 @@ def counterfactual_share(domain: Domain) -> float:
             left = sum(not gone >> place & 1 for gone in outcomes)
             shares.append(1 - 1 / left)
     return statistics.mean(shares)
+
+
+def _actions_against(domain: Domain, place: int) -> int:
+    """How many actions can rule a truth out."""
+    return sum(any(gone >> place & 1 for gone in outcomes) for outcomes in domain.rules_out)
 
 
 def _of_sample(gone: int, sample: Sequence[int]) -> int:

@@ -97,8 +97,10 @@ class OptimalSearch:
         """
         left, unused = self._situation(observed)
         if self._is_over(left, unused):
-            survivors = [t for place, t in enumerate(self.task.truths) if left >> place & 1]
-            return next(t for t in survivors if len(survivors) <= self._tables.valid or not self._against(t) & unused)
+            survivors = [truth for place, truth in enumerate(self.task.truths) if left >> place & 1]
+            # One that no test left can rule out is right, too.
+            decided = len(survivors) <= self._tables.valid
+            return next(truth for truth in survivors if decided or not self._against(truth) & unused)
         return next(self._best_tests(left, unused))
 
     def best_tests(self, observed: Mapping[str, Observation]) -> tuple[str, ...]:
@@ -177,5 +179,8 @@ def outcomes_of(task: Task) -> list[dict[int, int]]:
     """For each action, how many of its states leave which truths (a bitmask)."""
     everything = (1 << len(task.truths)) - 1
     bits = {truth: 1 << place for place, truth in enumerate(task.truths)}
-    kept = [[everything & ~sum(bits[t] for t in state.rules_out) for state in action.states] for action in task.actions]
-    return [dict(Counter(sets)) for sets in kept]
+    found = []
+    for action in task.actions:
+        kept = [everything & ~sum(bits[truth] for truth in state.rules_out) for state in action.states]
+        found.append(dict(Counter(kept)))
+    return found

@@ -90,7 +90,9 @@ def split_of(domain: Domain) -> tuple[Domain, Domain] | None:
 def parse_part(source: str) -> tuple[str, Part] | None:
     """Domain and part of a name such as ``reptiles@out``; None for any other name."""
     name, _, end = source.rpartition("@")
-    return next(((name, part) for part in PARTS if name and end == part), None)
+    if not name:
+        return None
+    return next(((name, part) for part in PARTS if end == part), None)
 
 
 def part_of(domain: Domain, part: Part) -> Domain:

@@ -136,18 +136,11 @@ class Task:
     def from_json(cls, fields: Mapping[str, Any]) -> Task:
         """The inverse of ``to_json``; ``index`` and ``units`` may be missing."""
         units = fields.get("units", {})
-        actions = {
-            name: Action(
-                name,
-                fields["action_types"][name],
-                tuple(
-                    State(s["state"] if isinstance(s["state"], str) else tuple(s["state"]), tuple(s["rules_out"]))
-                    for s in states
-                ),
-                units.get(name, ""),
-            )
-            for name, states in fields["outcomes"].items()
-        }
+        actions = {}
+        for name, states in fields["outcomes"].items():
+            kind = fields["action_types"][name]
+            table = tuple(_state_from_json(state) for state in states)
+            actions[name] = Action(name, kind, table, units.get(name, ""))
         return from_official(fields, fields["domain"], actions)
 
 
@@ -166,7 +159,11 @@ def from_official(fields: Mapping[str, Any], domain: str, actions: Mapping[str, 
         KeyError: ``fields`` lacks a key, or ``actions`` an action.
     """
     truths = tuple(fields["truths"])
-    valid, *also_valid = [fields["valid_truth"]] if isinstance(fields["valid_truth"], str) else fields["valid_truth"]
+    all_valid = fields["valid_truth"]
+    if isinstance(all_valid, str):
+        all_valid = [all_valid]
+    valid, *also_valid = all_valid
+    accepted = fields.get("accepted")
     return Task(
         domain=domain,
         truths=truths,
@@ -176,7 +173,7 @@ def from_official(fields: Mapping[str, Any], domain: str, actions: Mapping[str, 
         index=fields.get("index", fields["seed"]),
         seed=fields["seed"],
         also_valid=tuple(also_valid),
-        accepted=None if fields.get("accepted") is None else tuple(fields["accepted"]),
+        accepted=None if accepted is None else tuple(accepted),
     )
 
 
@@ -235,6 +232,11 @@ _KEYS = (
 def _state_to_json(state: State) -> dict[str, Any]:
     value = state.value if isinstance(state.value, str) else list(state.value)
     return {"state": value, "rules_out": list(state.rules_out)}
+
+
+def _state_from_json(fields: Mapping[str, Any]) -> State:
+    value = fields["state"]
+    return State(value if isinstance(value, str) else tuple(value), tuple(fields["rules_out"]))
 
 
 def _from_line(fields: Mapping[str, Any], domains: Sequence[Domain]) -> Task:

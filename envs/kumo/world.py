@@ -74,8 +74,10 @@ def share_false(domain: Domain, tasks: Iterable[Task]) -> float | None:
     for task in tasks:
         for action, observation in zip(task.actions, task.observations, strict=True):
             true = true_states(domain, task.valid_truth, action)
-            if true:
-                false.append(action.states.index(action.state_of(observation)) not in true)
+            if not true:
+                continue
+            shown = action.states.index(action.state_of(observation))
+            false.append(shown not in true)
     return sum(false) / len(false) if false else None
 
 
@@ -273,8 +275,11 @@ def _solved(clauses: Sequence[Sequence[int]], phases: Sequence[int]) -> Sequence
 
 def _is_likeliest(game: Task) -> bool:
     """Whether the book makes the right answer likelier than any other truth before the first test; of equals the first is."""
-    worlds = exact.worlds(game, ())
-    odds = [sum(count for left, count in worlds.items() if left >> place & 1) for place in range(len(game.truths))]
+    odds = [0.0] * len(game.truths)
+    for left, count in exact.worlds(game, ()).items():
+        for place in range(len(game.truths)):
+            if left >> place & 1:
+                odds[place] += count
     return odds.index(max(odds)) == game.truths.index(game.valid_truth)
 
 

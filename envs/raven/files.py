@@ -184,7 +184,10 @@ def _checked(
     if name not in arrays:
         raise FileError(path, f"no array {name!r}; there are {', '.join(sorted(arrays)) or 'none'}")
     array = arrays[name]
-    if array.shape != shape or array.dtype.kind not in kinds or (name == "image" and array.dtype != np.uint8):
+    fits = array.shape == shape and array.dtype.kind in kinds
+    if name == "image":
+        fits = fits and array.dtype == np.uint8
+    if not fits:
         raise FileError(path, f"array {name!r} has shape {array.shape} and type {array.dtype}, not {shape}")
     return array
 

@@ -78,4 +78,8 @@ def _sample_matrix(
     """Rules and nine panels."""
     rules = tuple(sample_rules(rng, layout, changing) for layout in form.layouts)
     parts = [sample_rows(rng, layout, own) for layout, own in zip(form.layouts, rules, strict=True)]
-    return rules, tuple(Panel(tuple(part[row][column] for part in parts)) for row in range(3) for column in range(3))
+    panels = []
+    for row in range(3):
+        for column in range(3):
+            panels.append(Panel(tuple(part[row][column] for part in parts)))
+    return rules, tuple(panels)

@@ -105,10 +105,12 @@ def twin(problem: Problem, arrangement: str, panels: Sequence[int], detail: Deta
 def _titles(arrangement: str, count: int) -> list[str]:
     """What the shown panels are called, in their order."""
     cells = [f"Row {row}, column {column}" for row in (1, 2, 3) for column in (1, 2, 3)]
-    if arrangement == "puzzle":
-        return [*(f"{cell} of the matrix" for cell in cells[:8]), *(f"Answer {number}" for number in range(1, 9))]
     if arrangement == "rows":
         return cells[:count]
+    if arrangement == "puzzle":
+        matrix = [f"{cell} of the matrix" for cell in cells[:8]]
+        answers = [f"Answer {number}" for number in range(1, 9)]
+        return matrix + answers
     return ["Panel"] if count == 1 else ["Left panel", "Right panel"]
 
 
@@ -127,7 +129,8 @@ def _places(problem: Problem, panel: Panel) -> list[Place]:
 
 def _look(layout: Layout, entity: Entity, official: bool) -> Look:
     shape, size = TYPE_VALUES[entity.type], entity.size
-    if official and layout.name == _INNER_GRID and entity.type == _SQUARE and size in _TWIN_SIZES:
+    in_question = layout.name == _INNER_GRID and entity.type == _SQUARE
+    if official and in_question and size in _TWIN_SIZES:
         size = _TWIN_SIZES[0]
     radius = round(100 * layout.extent * SIZE_VALUES[size] / 2, 2)
     turned = ANGLE_VALUES[entity.angle] % SAME_AFTER[shape]

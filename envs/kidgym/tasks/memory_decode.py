@@ -59,10 +59,14 @@ class MemoryDecode(World):
         """
         partners = [right for _, right in self.table if right != self.answer]
         taken = (self.query, self.answer, *partners)
-        alike, others = (
-            [f"{kind}/{name}" for kind in kinds for name in ITEMS[kind] if f"{kind}/{name}" not in taken]
-            for kinds in ([right_type], [kind for kind in ITEMS if kind != right_type])
-        )
+        alike: list[str] = []
+        others: list[str] = []
+        for kind, names in ITEMS.items():
+            fitting = alike if kind == right_type else others
+            for name in names:
+                sprite = f"{kind}/{name}"
+                if sprite not in taken:
+                    fitting.append(sprite)
         more = rng.sample(alike, len(alike)) + rng.sample(others, len(others))
         return [*partners, *more][: 2 * self.level + 1]
 

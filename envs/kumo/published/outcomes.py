@@ -48,7 +48,8 @@ def _variables_of(variables: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _list_of_names(value: Any, what: str, warnings: list[str]) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value) or not value:
+    is_list = isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
+    if not is_list or not value:
         raise NotDataError(f"{what} is no list of names")
     unique = tuple(dict.fromkeys(value))
     if len(unique) < len(value):
@@ -151,14 +152,14 @@ def _problems_of_ranges(action: Action) -> Iterator[str]:
 
 def touching(actions: Sequence[Action]) -> int:
     """Pairs of ranges of one action that share an end, where the first decides."""
-    return sum(
-        first[1] == second[0] or second[1] == first[0]
-        for action in actions
-        if action.outcome == "float"
-        for first, second in itertools.combinations(
-            [state.value for state in action.states if not isinstance(state.value, str)], 2
-        )
-    )
+    count = 0
+    for action in actions:
+        if action.outcome != "float":
+            continue
+        ranges = [state.value for state in action.states if not isinstance(state.value, str)]
+        for first, second in itertools.combinations(ranges, 2):
+            count += first[1] == second[0] or second[1] == first[0]
+    return count
 
 
 def matching(action: Action, observation: Any) -> list[State]:

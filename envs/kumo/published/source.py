@@ -153,8 +153,12 @@ def benchmark_domains(folder: str) -> tuple[str, ...]:
         MalformedFolderError: the folder is no imported benchmark.
     """
     names = _summary(folder).get("domains")
-    if not isinstance(names, list) or not all(isinstance(name, str) and _NAME.fullmatch(name) for name in names):
-        raise MalformedFolderError(f"{folder}/benchmark.json: its list of domains is damaged")
+    damaged = MalformedFolderError(f"{folder}/benchmark.json: its list of domains is damaged")
+    if not isinstance(names, list):
+        raise damaged
+    for name in names:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise damaged
     return tuple(sorted(names))
 
 
