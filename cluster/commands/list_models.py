@@ -175,13 +175,15 @@ def list_others(gpus: int, environment: Mapping[str, str]) -> Table:
     """
     lines: list[tuple[Cell, ...]] = []
     for path in sorted(resources.files("conf").joinpath("model").iterdir(), key=lambda path: path.name):
-        if path.name.endswith(".yaml"):
-            name, model = path.name.removesuffix(".yaml"), yaml.safe_load(path.read_text())
-            engine = model.get("engine")
-            if engine is None:
-                lines.append((name, "built-in", "yes"))
-            else:
-                lines.append((name, engine["type"], _obstacle(engine, environment) or "yes"))
+        if not path.name.endswith(".yaml"):
+            continue
+        name, model = path.name.removesuffix(".yaml"), yaml.safe_load(path.read_text())
+        engine = model.get("engine")
+        if engine is None:
+            lines.append((name, "built-in", "yes"))
+        else:
+            usable = _obstacle(engine, environment) or "yes"
+            lines.append((name, engine["type"], usable))
     lines += [(name, name, "yes, from a plugin") for name in names_without_file("model.engine")]
     title = f"Other players (this machine has {gpus} GPUs)"
     return Table("other_players", title, ("model", "engine", "usable here"), tuple(lines))

@@ -11,7 +11,7 @@ from cluster.console import show
 from cluster.errors import UserError
 from envs.settings import describe, shown
 from envs.suggest import did_you_mean
-from evals.tables import Table
+from evals.tables import Cell, Table
 
 
 def main(options: argparse.Namespace) -> None:
@@ -38,16 +38,13 @@ def _read(text: str) -> tuple[str, str]:
 
 
 def _tables(group: str, name: str) -> list[Table]:
+    title = f"{group}={name}" if name else group
     tables = []
     for section, keys in keys_of(group, name).items():
-        rows = tuple(
-            (
-                f"{section}.{key}",
-                describe(declared.setting.kind),
-                "required" if declared.setting.required else shown(plain_default(declared.setting)),
-                declared.help,
-            )
-            for key, declared in keys.items()
-        )
-        tables.append(Table(section, f"{group}={name}" if name else group, ("key", "type", "default", "meaning"), rows))
+        rows: list[tuple[Cell, ...]] = []
+        for key, declared in keys.items():
+            setting = declared.setting
+            default = "required" if setting.required else shown(plain_default(setting))
+            rows.append((f"{section}.{key}", describe(setting.kind), default, declared.help))
+        tables.append(Table(section, title, ("key", "type", "default", "meaning"), tuple(rows)))
     return tables

@@ -156,14 +156,8 @@ def _check_settings(runs: Sequence[Run]) -> list[str]:
     """
     first, *others = runs
     one = dict(flat_settings(first.config))
-    engine = (first.config.get("model") or {}).get("engine")
-    operational: frozenset[str] = frozenset()
-    fixed: frozenset[str] = frozenset()
-    if engine:
-        cls: type[Engine] = class_of("model.engine", engine)
-        operational, fixed = cls.operational, cls.fixed_for_run
-    may_differ = {*SHARD_SETTINGS, *(f"model.engine.{name}" for name in operational)}
-    doubtful = {f"model.engine.{name}" for name in fixed}
+    operational, doubtful = _engine_keys(first.config)
+    may_differ = {*SHARD_SETTINGS, *operational}
     warnings = []
     for run in others:
         other = dict(flat_settings(run.config))
@@ -176,6 +170,18 @@ def _check_settings(runs: Sequence[Run]) -> list[str]:
                 values = f"{run.path} has {key}={other.get(key)}, {first.path} {one.get(key)}"
                 warnings.append(f"{values}: is it the same model?")
     return warnings
+
+
+def _engine_keys(config: Mapping[str, Any]) -> tuple[set[str], set[str]]:
+    """Which settings of a run's engine change no answer, and which it keeps fixed during a run."""
+    model = config.get("model") or {}
+    engine = model.get("engine")
+    if not engine:
+        return set(), set()
+    cls: type[Engine] = class_of("model.engine", engine)
+    operational = {f"model.engine.{name}" for name in cls.operational}
+    fixed = {f"model.engine.{name}" for name in cls.fixed_for_run}
+    return operational, fixed
 
 
 def _whole_plan(config: Mapping[str, Any], theirs: Mapping[str, Episode]) -> tuple[list[Episode], str]:

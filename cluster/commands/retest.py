@@ -61,10 +61,13 @@ def retest(run: Run, share: float, seed: int = 0, overrides: Sequence[str] = ())
     chosen = sample_turns_to_ask(read_runs([run], lambda: _turn_counts(run.data, model.name)), share, seed)
     if not chosen:
         raise UserError(f"{run.path}: {model.name} has answered no turn yet")
-    rows = {row["episode_id"]: row for row in read_runs([run], lambda: run.data.find(list(chosen)))}
+    found = read_runs([run], lambda: run.data.find(list(chosen)))
+    rows = {row["episode_id"]: row for row in found}
     episodes = {episode.id: episode for episode in run.plan if episode.id in chosen}
     print(f"asking {sum(map(len, chosen.values()))} turns of {len(chosen)} episodes again", file=sys.stderr)
-    jobs = [_Job(suite, episodes[name], rows[name], number) for name, numbers in chosen.items() for number in numbers]
+    jobs: list[_Job] = []
+    for name, numbers in chosen.items():
+        jobs += [_Job(suite, episodes[name], rows[name], number) for number in numbers]
     with _journal(run, model) as journal:
         return asyncio.run(_ask_all(model, run.config.get("decoding") or "free", jobs, journal))
 

@@ -116,7 +116,10 @@ def _launch(overrides: Sequence[str]) -> list[Outcome]:
         return [Outcome((), RUN_FAILED, error=str(error))]
     finally:
         GlobalHydra.instance().clear()
-    return [job.return_value for batch in batches for job in batch]
+    outcomes: list[Outcome] = []
+    for batch in batches:
+        outcomes += [job.return_value for job in batch]
+    return outcomes
 
 
 def _group(overrides: Sequence[str]) -> str:

@@ -312,26 +312,31 @@ def _installed(name: str) -> str:
 
 def keys(need: Need) -> Outcome:
     """Keys that model and tracker read from the environment; nothing of them is shown."""
-    needs_none = need.model.engine is None and not need.tracker
-    if needs_none:
+    if need.model.engine is None and not need.tracker:
         return skipped("the settings need none")
-    refusal = _refusal_of_engine(need)
+    online = _tracks_online(need)
+    refusal = _refusal_of_engine(need) or _refusal_of_tracker(online)
     if refusal is not None:
         return refusal
-    tracker = need.tracker or {}
-    online = (tracker.get("type"), tracker.get("mode")) == ("wandb", "online")
-    has_key = _has_wandb_key()
-    if online and not has_key:
-        mend = "export WANDB_API_KEY=..., or tracker.mode=offline and `raycade upload` later"
-        return Outcome("fail", "WANDB_API_KEY is not set", "the tracker; the run itself would play on", mend)
     if need.model.metered or online:
         return ok("set (not shown, not tried)")
     return skipped("the settings need none")
 
 
-def _has_wandb_key() -> bool:
-    """Whether W&B finds its key: in the environment, or in .netrc, where `wandb login` puts it."""
-    return bool(os.environ.get("WANDB_API_KEY")) or (Path.home() / ".netrc").is_file()
+def _tracks_online(need: Need) -> bool:
+    """Whether the tracker sends to W&B while a run goes on."""
+    tracker = need.tracker or {}
+    return (tracker.get("type"), tracker.get("mode")) == ("wandb", "online")
+
+
+def _refusal_of_tracker(online: bool) -> Outcome | None:
+    """What the tracker lacks in the environment; None where it lacks nothing, or does not send while a run goes on."""
+    # W&B reads its key from the environment or from .netrc, where `wandb login` puts it.
+    has_key = bool(os.environ.get("WANDB_API_KEY")) or (Path.home() / ".netrc").is_file()
+    if has_key or not online:
+        return None
+    mend = "export WANDB_API_KEY=..., or tracker.mode=offline and `raycade upload` later"
+    return Outcome("fail", "WANDB_API_KEY is not set", "the tracker; the run itself would play on", mend)
 
 
 def _refusal_of_engine(need: Need) -> Outcome | None:

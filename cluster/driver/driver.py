@@ -252,7 +252,9 @@ class Driver:
             numbers = self.stats.to_json()
             self.watcher.log(numbers)
             left = self.stats.seconds_left()
-            pace = {"seconds": self.stats.seconds} | ({"seconds_left": left} if left is not None else {})
+            pace = {"seconds": self.stats.seconds}
+            if left is not None:
+                pace["seconds_left"] = left
             self._live.numbers(time.time(), numbers | pace)
             if self._compacting is None or self._compacting.done():
                 self._compacting = asyncio.create_task(self._compact())

@@ -175,8 +175,10 @@ def replica_use(sessions: Sequence[Mapping[str, Any]]) -> dict[str, ReplicaUse]:
 def replica_table(sessions: Sequence[Mapping[str, Any]]) -> Table | None:
     """Slot utilization of each replica; None if there was none."""
     rows: list[tuple[Cell, ...]] = []
+    # By length first, so that replica-10 follows replica-9.
     for name, use in sorted(replica_use(sessions).items(), key=lambda item: (len(item[0]), item[0])):
-        if slots := use.slot_seconds:
+        slots = use.slot_seconds
+        if slots:
             tail = 1 - (use.busy_slot_seconds + use.idle_slot_seconds) / slots
             rows.append((name, use.busy_slot_seconds / slots, use.idle_slot_seconds / slots, tail))
     if not rows:

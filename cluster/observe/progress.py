@@ -109,8 +109,9 @@ class Progress:
             (counts.hedges, "hedged"),
             (stats.cut_off, "replies cut off"),
         )
-        if said := ", ".join(f"{count} {what}" for count, what in happened if count):
-            parts.append(said)
+        said = [f"{count} {what}" for count, what in happened if count]
+        if said:
+            parts.append(", ".join(said))
         if counts.turns:
             parts.append(_tokens(counts))
         if stats.spent:
@@ -120,7 +121,10 @@ class Progress:
         if stats.moves:
             parts.append(f"{stats.moves} episodes moved")
         left = stats.seconds_left()
-        parts.append(f"elapsed {clock(stats.seconds)}" + (f", ETA {clock(left)}" if left is not None else ""))
+        elapsed = f"elapsed {clock(stats.seconds)}"
+        if left is not None:
+            elapsed += f", ETA {clock(left)}"
+        parts.append(elapsed)
         if self.stage:
             parts.append(self.stage)
         return " · ".join(parts)

@@ -40,17 +40,24 @@ def export(opened: Opened, against: Sequence[Path]) -> list[Table]:
     if study.plan.kind == "review":
         tables.append(review_table(begun, study.plan, opened.games))
     else:
-        tables.append(play_agreement_table(begun))
-        if begun:
-            write_run(opened, begun)
-            persons = [each.participant.person for each in begun]
-            if against:
-                models = {path.name or str(path): Run(path).data for path in against}
-                tables.append(against_table(Run(opened.settings.run_dir).data, persons, models))
+        tables += _of_play(opened, begun, against)
     folder = study.folder / RESULTS
     folder.mkdir(exist_ok=True)
     for name, content in table_files(tables).items():
         write_durably(folder / name, content)
+    return tables
+
+
+def _of_play(opened: Opened, begun: Sequence[Taken], against: Sequence[Path]) -> list[Table]:
+    """How the people agree, and how they compare with players of runs; what they did becomes the study's run."""
+    tables = [play_agreement_table(begun)]
+    if not begun:
+        return tables
+    write_run(opened, begun)
+    persons = [each.participant.person for each in begun]
+    if against:
+        models = {path.name or str(path): Run(path).data for path in against}
+        tables.append(against_table(Run(opened.settings.run_dir).data, persons, models))
     return tables
 
 

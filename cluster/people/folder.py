@@ -129,7 +129,9 @@ def open_study(folder: Path) -> Opened:
     study = read_study(folder)
     settings = load_settings([*study.plan.settings, "model=human", f"run_dir={folder / 'results' / 'run'}"])
     games = Games.of(settings.suite)
-    unknown = [game for each in study.participants for game in each.games if game not in games.by_id]
+    unknown: list[str] = []
+    for participant in study.participants:
+        unknown += [game for game in participant.games if game not in games.by_id]
     if unknown:
         raise UserError(
             f"{folder / PARTICIPANTS}: {len(unknown)} assigned games are none that {folder / STUDY} plans here: its settings, "

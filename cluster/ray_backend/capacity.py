@@ -65,15 +65,19 @@ def check_fit(cluster: ClusterSettings, model: ModelSettings) -> None:
     if living_nodes() and enough:
         return
     nodes = "\n".join(f"  {_describe(node)} (room for {_fits(node, needs)})" for node in living_nodes())
-    over = ""
-    if needs.nodes > 1:
-        over += f" on each of {needs.nodes} nodes"
-    if needs.labels:
-        over += f" with the labels {dict(needs.labels)}"
     raise UserError(
-        f"model={model.name} cluster.replicas={cluster.replicas}: each replica asks for {needs.gpus:g} GPU and "
-        f"{needs.cpus:g} CPU{over}; {fit} of {wanted} fit this cluster:\n{nodes}"
+        f"model={model.name} cluster.replicas={cluster.replicas}: each replica asks for {_asked(needs)}; "
+        f"{fit} of {wanted} fit this cluster:\n{nodes}"
     )
+
+
+def _asked(needs: ReplicaNeeds) -> str:
+    text = f"{needs.gpus:g} GPU and {needs.cpus:g} CPU"
+    if needs.nodes > 1:
+        text += f" on each of {needs.nodes} nodes"
+    if needs.labels:
+        text += f" with the labels {dict(needs.labels)}"
+    return text
 
 
 def _describe(node: dict[str, Any]) -> str:

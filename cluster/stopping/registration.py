@@ -150,6 +150,10 @@ def _checks(registered: Registration, run: Run, measure: str | None) -> Iterator
     began = min((str(session.get("began", "")) for session in run.sessions), default="")
     if began:
         yield "registered first", registered.registered, began, _yes_or_no(registered.registered <= began)
+    yield from _version_checks(registered, run)
+
+
+def _version_checks(registered: Registration, run: Run) -> Iterator[tuple[Cell, ...]]:
     for name in ("git_commit", "vllm"):
         used = sorted({str(session[name]) for session in run.sessions if session.get(name)})
         # What one of the two has not noted cannot be compared.

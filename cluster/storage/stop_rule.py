@@ -10,6 +10,7 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -90,10 +91,11 @@ def _read_other(path: Path) -> dict[Pair, float]:
 def write_rule(folder: Path, stored: StoredRule) -> None:
     """Keep a rule, in place of any other."""
     if stored.other is not None:
-        columns = dict(zip(PAIR_COLUMNS, zip(*stored.other, strict=True), strict=True)) if stored.other else {}
-        table = pa.table(
-            {**{name: list(columns.get(name, ())) for name in PAIR_COLUMNS}, "value": list(stored.other.values())}
-        )
+        columns: dict[str, list[Any]] = {name: [] for name in PAIR_COLUMNS}
+        for pair in stored.other:
+            for name, value in zip(PAIR_COLUMNS, pair, strict=True):
+                columns[name].append(value)
+        table = pa.table({**columns, "value": list(stored.other.values())})
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, write_page_checksum=True)
         write_durably(folder / AGAINST, sink.getvalue().to_pybytes())

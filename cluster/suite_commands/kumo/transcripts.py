@@ -45,7 +45,8 @@ def import_transcripts(options: argparse.Namespace) -> int:
     if unknown:
         raise UserError(f"--models: no transcripts of {', '.join(unknown)}; there are {', '.join(sorted(known))}")
     settings = load_settings(_overrides(options, source, models))
-    if len(settings.plan) > _IN_PROCESS and options.processes > 1:
+    worth_processes = len(settings.plan) > _IN_PROCESS
+    if worth_processes and options.processes > 1:
         settings = load_settings([*_overrides(options, source, models), f"cluster.runners={options.processes}"])
     try:
         code, _ = play(settings)
