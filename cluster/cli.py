@@ -346,7 +346,9 @@ def _plan(options: argparse.Namespace) -> int:
 def _report(options: argparse.Namespace) -> int:
     from cluster.commands.report import Files, report
 
-    names = [name.strip() for name in options.names.split(",")] if options.names else []
+    names: list[str] = []
+    if options.names:
+        names = [name.strip() for name in options.names.split(",")]
     files = Files(options.html, options.latex, options.figures, options.width, options.radar)
     report(options.run_dirs, options.full, files, names)
     return 0

@@ -105,7 +105,10 @@ def _write(sources: Sequence[Source], name: str, folder: Path, repository: str) 
     write = FORMATS[name].write
     if write is None:
         return huggingface.export_huggingface(sources, folder, repository)
-    return [path for source in sources for path in write(source, folder)]
+    written: list[Path] = []
+    for source in sources:
+        written += write(source, folder)
+    return written
 
 
 def _print_uploads(folder: Path, repository: str) -> None:

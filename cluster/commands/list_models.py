@@ -85,18 +85,13 @@ def _came_to(row: Model, grade: str | None) -> bool:
 def list_models(found: Sequence[Model]) -> Table:
     """A line for each model of the table."""
     columns = ("model", "billions", "GiB", "48", "80", "141", "sees", "thinks", "tried")
-    lines = tuple(
-        (
-            row.name,
-            _billions(row),
-            f"{row.weights():.0f}",
-            *(_gpus(row, name) for name in SIZES),
-            "yes" if row.family.sees else "",
-            row.thinking.default if row.thinking else "",
-            _short(grade_of(row)),
-        )
-        for row in found
-    )
+    lines: list[tuple[Cell, ...]] = []
+    for row in found:
+        fewest = [_gpus(row, name) for name in SIZES]
+        sees = "yes" if row.family.sees else ""
+        thinks = row.thinking.default if row.thinking else ""
+        tried = _short(grade_of(row))
+        lines.append((row.name, _billions(row), f"{row.weights():.0f}", *fewest, sees, thinks, tried))
     notes = (
         "Billions: of parameters, and those that a token uses.",
         f"48, 80, 141: the fewest GPUs of so many GB that hold the published weights and one sequence of {CONTEXT:,} tokens.",
@@ -104,7 +99,7 @@ def list_models(found: Sequence[Model]) -> Table:
         "exact (and labels as in transformers); in parentheses another model of the family.",
         "All of one model: `raycade models NAME`; of all: `--json`.",
     )
-    return Table("models", "Open models", columns, lines, notes)
+    return Table("models", "Open models", columns, tuple(lines), notes)
 
 
 def _short(grade: str) -> str:
@@ -124,25 +119,30 @@ def _gpus(row: Model, gpu: str) -> str:
 
 def _one(row: Model) -> Table:
     """All that is known of one model."""
-    lines = tuple((name, value if isinstance(value, str) else json.dumps(value)) for name, value in _facts(row).items())
-    return Table("model", row.name, ("", "value"), lines)
+    lines = []
+    for name, value in _facts(row).items():
+        text = value if isinstance(value, str) else json.dumps(value)
+        lines.append((name, text))
+    return Table("model", row.name, ("", "value"), tuple(lines))
 
 
 def _facts(row: Model) -> dict[str, Any]:
     family, proof = row.family, proof_of(row)[0]
     section = section_of(row.name, row)
     blocks = blocks_of(section["engine"])
+    gated = ", gated" if row.gated else ""
+    formats = dict.fromkeys((row.published, "bf16", "fp8", "int4"))
     facts = {
         "name": row.name,
         "id": row.id,
         "family": family.name,
         "architecture": family.architecture,
-        "license": row.license + (", gated" if row.gated else ""),
+        "license": row.license + gated,
         "remote code": row.remote_code,
         "billions": row.total,
         "billions used": row.active,
         "published as": row.published,
-        "GiB": {name: round(row.weights(name), 1) for name in dict.fromkeys((row.published, "bf16", "fp8", "int4"))},
+        "GiB": {name: round(row.weights(name), 1) for name in formats},
         "GPUs of 48, 80, 141 GB": [_gpus(row, name) for name in SIZES],
         "tensor_parallel_size": parallel_sizes(row.shape),
         "cache": f"{family.cache}, {cache_bytes(row.shape, CONTEXT) / GIB:.2f} GiB for {CONTEXT:,} tokens",
@@ -157,13 +157,16 @@ def _facts(row: Model) -> dict[str, Any]:
         "tried": grade_of(row),
     }
     if proof is not None:
-        facts["tried as"] = f"{proof.id}, {proof.date}, " + ", ".join(f"{k} {v}" for k, v in proof.versions.items())
+        used = ", ".join(f"{name} {version}" for name, version in proof.versions.items())
+        facts["tried as"] = f"{proof.id}, {proof.date}, {used}"
     return facts
 
 
 def _set(facts: object) -> Any:
     """The fields that say something; of a family without a rule that there is none."""
-    return {name: value for name, value in vars(facts).items() if value} if facts else "none known"
+    if not facts:
+        return "none known"
+    return {name: value for name, value in vars(facts).items() if value}
 
 
 def list_others(gpus: int, environment: Mapping[str, str]) -> Table:

@@ -83,7 +83,10 @@ def _merge(target: Path, sources: Sequence[Path]) -> Joined:
     begun = directory.begun
     if not begun:
         directory.check_plan(())
-    others = [Run(path) for path in dict.fromkeys(sources) if path != target or not begun]
+    paths = dict.fromkeys(sources)
+    if begun:
+        paths.pop(target, None)
+    others = [Run(path) for path in paths]
     runs: list[Run] = [directory, *others] if begun else others
     if begun and directory.config.get("shard") is not None:
         raise UserError(f"{target} is itself a part (shard={directory.config['shard']}); name another target")
@@ -308,8 +311,11 @@ def _check_versions(runs: Sequence[Run]) -> list[str]:
 def _parts_bought(run: Run) -> list[MergedPart]:
     """What a run has spent: what was merged into it, each part for itself, and its own."""
     spending = run.spending
-    merged = {session for part in spending.merged for session in part.sessions}
-    own = tuple(str(session.get("id")) for session in run.sessions if str(session.get("id")) not in merged)
+    merged: set[str] = set()
+    for part in spending.merged:
+        merged.update(part.sessions)
+    ids = [str(session.get("id")) for session in run.sessions]
+    own = tuple(id for id in ids if id not in merged)
     parts = list(spending.merged)
     if spending.own:
         parts.append(MergedPart(own or (str(real_path(run.path)),), spending.own))
@@ -323,11 +329,14 @@ def _joined_spending(target: Run, others: Sequence[Run]) -> Spending:
     copies of a run that were played on apart: both count, rather too much than too little for a spend cap.
     """
     before = target.spending
-    found = [*before.merged, *(part for run in others for part in _parts_bought(run))]
+    found = [*before.merged]
+    for run in others:
+        found += _parts_bought(run)
     parts: list[MergedPart] = []
     # the longest and dearest first, so that earlier states of a run meet the latest one
     for part in sorted(found, key=lambda part: (len(part.sessions), part.total), reverse=True):
-        if not any(set(part.sessions) <= set(kept.sessions) for kept in parts):
+        sessions = set(part.sessions)
+        if not any(sessions <= set(kept.sessions) for kept in parts):
             parts.append(part)
     highest = max([before.highest, *(run.spending.highest for run in others)])
     return Spending(before.own + sum(part.total for part in parts), 0.0, highest, tuple(parts))

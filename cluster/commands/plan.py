@@ -28,17 +28,17 @@ def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
         cell = (episode.player, episode.suite, episode.task, episode.level, episode.mode)
         cells.setdefault(cell, []).append(episode)
     model = settings.model.name if settings.model.engine else None
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (*cell, len(members), *_load(members if cell[0] == model else ())) for cell, members in cells.items()
-    )
+    rows: list[tuple[Cell, ...]] = []
+    for place, members in cells.items():
+        # Only the model's episodes take calls.
+        asked = members if place[0] == model else ()
+        rows.append((*place, len(members), *_load(asked)))
     columns = ("player", "suite", "task", "level", "mode", "episodes", "model calls", "prompt tokens")
     modeled = [episode for episode in settings.plan if episode.player == model]
     calls, prompt_tokens = _load(modeled)
-    longest = (
-        1
-        if settings.suite.needs.label_scores and len(settings.suite.parts) == 1
-        else settings.model.sampling.max_tokens
-    )
+    # One token is enough to score labels; of several suites in one, others may need replies.
+    labels_only = settings.suite.needs.label_scores and len(settings.suite.parts) == 1
+    longest = 1 if labels_only else settings.model.sampling.max_tokens
     completion_tokens = calls * longest
     total: list[tuple[str, str | int]] = [
         ("episodes", len(settings.plan)),
@@ -56,23 +56,27 @@ def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
         minutes = calls / speed / 60
         total.append((f"minutes on {replicas} replicas, at the {speed:.1f} calls/s of {like}", f"{minutes:.1f}"))
         needs = settings.model.replica
-        if price := settings.cluster.gpu_hour_price * needs.gpus * needs.nodes * replicas:
+        price = settings.cluster.gpu_hour_price * needs.gpus * needs.nodes * replicas
+        if price:
             total.append(("cost of GPUs", f"{price * minutes / 60:.2f}"))
     price_note = settings.model.engine_class.price_note(settings.model.engine) if settings.model.engine else ""
     replica = settings.model.replica
     wasted = check_parallel(settings.model.engine, replica.gpus * replica.nodes)
     warnings = (wasted, unchecked_arguments(settings.model.engine))
-    notes = [f"run directory: {settings.run_dir}", *([price_note] if price_note else [])]
+    notes = [f"run directory: {settings.run_dir}"]
+    if price_note:
+        notes.append(price_note)
     notes += [f"Warning: {text}." for text in warnings if text]
     title = f"Plan: {settings.suite.name} with {settings.model.name}"
     hardware = hardware_table(settings.model.engine, prompt_tokens, completion_tokens, calls)
     with counting_pictures(picture_rule(settings.model.engine)):
         cached = cached_table(settings.model.engine, settings.suite, modeled)
-    return [
+    tables = [
         Table("plan_total", title, ("metric", "value"), tuple(total), tuple(notes)),
-        Table("plan", "Episodes", columns, rows),
-        *(table for table in (hardware, cached) if table is not None),
+        Table("plan", "Episodes", columns, tuple(rows)),
     ]
+    tables += [table for table in (hardware, cached) if table is not None]
+    return tables
 
 
 def _prices(settings: Settings, calls: int, prompt_tokens: int, like: Path | None) -> list[tuple[str, str]]:

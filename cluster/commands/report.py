@@ -160,7 +160,11 @@ def _joint(runs: Sequence[Run], suites: Sequence[Suite], results: Sequence[Resul
 def _folder_names(runs: Sequence[Run]) -> list[str]:
     """The last part of each run's path; the whole path where two end alike."""
     folders = [real_path(run.path).name for run in runs]
-    return [str(run.path) if folders.count(folder) > 1 else folder for run, folder in zip(runs, folders, strict=True)]
+    names = []
+    for run, folder in zip(runs, folders, strict=True):
+        shared = folders.count(folder) > 1
+        names.append(str(run.path) if shared else folder)
+    return names
 
 
 def _shown_names(runs: Mapping[str, Run]) -> Mapping[str, str]:

@@ -122,8 +122,9 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
         check_journal(directory.path, directory.ledger_cost, capped=engine.get("spend_cap") is not None)
         directory.begin(settings.plan, {"config.yaml": settings.config})
         directory.write_suite(config["suite"])
+        replica = settings.model.replica
         stats = RunStatistics(
-            gpus=settings.model.replica.gpus * settings.model.replica.nodes if settings.model.engine else 0.0,
+            gpus=replica.gpus * replica.nodes if settings.model.engine else 0.0,
             gpu_hour_price=settings.cluster.gpu_hour_price,
             spent_before=directory.spent or 0.0,
         )

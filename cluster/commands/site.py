@@ -62,20 +62,25 @@ def _begun(run_dirs: Sequence[Path]) -> list[Path]:
     Raises:
         UserError: none is a run, or one is not there.
     """
+    # A path that is not there is kept, and named as an error later.
     begun = [path for path in run_dirs if Run(path).begun or not path.is_dir()]
-    for path in run_dirs if begun else ():
+    if not begun:
+        return [*run_dirs]
+    for path in run_dirs:
         if path not in begun:
             warn(f"{path}: left out: no run here; `raycade list {path}` lists the runs below it")
-    return begun or [*run_dirs]
+    return begun
 
 
 def _named(run_dirs: Sequence[Path]) -> dict[str, Path]:
     """Each run by its folder's name, or by its path where two have one name."""
     paths = list({real_path(path): path for path in run_dirs}.values())
     folders = [real_path(path).name for path in paths]
-    return {
-        folder if folders.count(folder) == 1 else str(path): path for path, folder in zip(paths, folders, strict=True)
-    }
+    named = {}
+    for path, folder in zip(paths, folders, strict=True):
+        name = folder if folders.count(folder) == 1 else str(path)
+        named[name] = path
+    return named
 
 
 def _outline(name: str, run: Run) -> Outline:
@@ -101,7 +106,8 @@ def _earlier_files(out: Path) -> set[str]:
         raise UserError(f"--out {out}: is neither empty nor an earlier site ({error})") from error
     names = found.get("files", []) if isinstance(found, dict) else []
     # Only names that a site has, whatever the file says.
-    return {name for name in names if isinstance(name, str) and Path(name).name == name and name.endswith(".html")}
+    texts = [name for name in names if isinstance(name, str)]
+    return {name for name in texts if Path(name).name == name and name.endswith(".html")}
 
 
 def _write(path: Path, text: str) -> None:

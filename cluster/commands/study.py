@@ -135,10 +135,9 @@ def _values(override: str) -> list[str]:
     """
     name, _, text = override.partition("=")
     depths = itertools.accumulate((character in "[{(") - (character in "]})") for character in text)
-    cuts = [
-        place
-        for place, (character, depth) in enumerate(zip(text, depths, strict=True))
-        if character == "," and not depth
-    ]
+    cuts = []
+    for place, (character, depth) in enumerate(zip(text, depths, strict=True)):
+        if character == "," and depth == 0:
+            cuts.append(place)
     pieces = [text[start + 1 : end] for start, end in itertools.pairwise([-1, *cuts, len(text)])]
     return [f"{name}={piece}" for piece in pieces]

@@ -64,8 +64,11 @@ def _names_of(outcomes: Sequence[Outcome]) -> list[str]:
     shared = set[str]()
     if len(outcomes) > 1:
         shared.update(set(outcomes[0].overrides).intersection(*(outcome.overrides for outcome in outcomes)))
-    own = ([override for override in outcome.overrides if override not in shared] for outcome in outcomes)
-    return [" ".join(overrides) or "run" for overrides in own]
+    names = []
+    for outcome in outcomes:
+        own = [override for override in outcome.overrides if override not in shared]
+        names.append(" ".join(own) or "run")
+    return names
 
 
 def _combinations(overrides: Sequence[str]) -> Iterator[list[str]]:

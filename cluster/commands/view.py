@@ -116,7 +116,9 @@ class _Finder:
     """Finds runs that were not found before."""
 
     def __init__(self, run_dirs: Sequence[Path]) -> None:
-        self._given = [run for path in run_dirs for run in _runs_in(path)]
+        self._given: list[Path] = []
+        for path in run_dirs:
+            self._given += _runs_in(path)
         self._known: set[Path] = set()
         self._names: set[str] = set()
 
@@ -124,7 +126,8 @@ class _Finder:
         if self._given:
             paths = [*self._given]
         else:
-            paths = sorted(path.parent for depth in ("*", "*/*") for path in RUNS.glob(f"{depth}/plan.parquet"))
+            plans = [*RUNS.glob("*/plan.parquet"), *RUNS.glob("*/*/plan.parquet")]
+            paths = sorted(path.parent for path in plans)
         new = [path for path in paths if path not in self._known]
         found = [self._view(Run(path)) for path in new]
         return [viewed for viewed in found if viewed is not None]
@@ -141,7 +144,9 @@ class _Finder:
                 raise
             warn(str(error))
             return None
-        name = path.name if path.name and path.name not in self._names else str(path)
+        name = path.name
+        if not name or name in self._names:
+            name = str(path)
         self._names.add(name)
         suite = _suite_of(config["suite"])
         return ViewedRun(name, path, suite, lambda: Run(path).data, _stopping_of(run), _writer_of(path))

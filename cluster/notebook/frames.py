@@ -90,7 +90,9 @@ def _turns(batches: Iterable[pa.Table], wanted: Sequence[str]) -> Iterable[pa.Ta
         episodes, turns = batch.select(OF_EPISODE), batch["turns"].combine_chunks()
         parents = pc.list_parent_indices(turns)
         flat = pc.list_flatten(turns)
-        numbers = [number for count in pc.list_value_length(turns).to_pylist() for number in range(count or 0)]
+        numbers: list[int] = []
+        for count in pc.list_value_length(turns).to_pylist():
+            numbers.extend(range(count or 0))
         rows = episodes.take(parents).append_column("turn", pa.array(numbers, pa.int32()))
         for name in wanted:
             rows = rows.append_column(name, pc.struct_field(flat, name))

@@ -83,8 +83,12 @@ def episode_html(title: str, ending: str, view: EpisodeView) -> str:
 
 def pictures_of(view: EpisodeView) -> list[Picture]:
     """The pictures of an episode in the order in which they were shown."""
-    parts = [part for step in view.steps for message in step.shown for part in message["parts"]]
-    return [Picture(part["picture"]) for part in parts if part["picture"] is not None]
+    pictures = []
+    for step in view.steps:
+        for message in step.shown:
+            shown = [part["picture"] for part in message["parts"]]
+            pictures += [Picture(picture) for picture in shown if picture is not None]
+    return pictures
 
 
 def _step(number: int, step: StepView) -> str:

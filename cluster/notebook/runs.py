@@ -57,7 +57,9 @@ class EpisodeOfRun:
     def _repr_html_(self) -> str:
         row = self.row
         title = " · ".join(str(row[name]) for name in ("player", "suite", "task", "level", "mode"))
-        ending = "failed" if row["status"] == "failed" else "won" if row["success"] else "lost"
+        ending = "won" if row["success"] else "lost"
+        if row["status"] == "failed":
+            ending = "failed"
         return episode_html(f"{title} · game {row['index']}", ending, self.view)
 
 

@@ -78,20 +78,23 @@ class _Printer:
     def text(self, text: str, style: str = "") -> None:
         shown = text if self.full else text[:LONGEST]
         self.console.print(Text(printable(shown), style=style), soft_wrap=not self.console.is_terminal)
-        if rest := len(text) - len(shown):
+        rest = len(text) - len(shown)
+        if rest:
             self.console.print(Text(f"[{rest:,} more characters; --full shows them]", style="italic"))
 
     def line(self, facts: Mapping[str, Any]) -> None:
-        parts = (
-            f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}" for name, value in facts.items()
-        )
+        parts = []
+        for name, value in facts.items():
+            text = f"{value:.3g}" if isinstance(value, float) else f"{value}"
+            parts.append(f"{name} {text}")
         self.console.print(Text(printable(" · ".join(parts))))
 
     def facts(self, facts: Mapping[str, Any]) -> None:
         for name, value in facts.items():
             if value not in (None, "", [], {}):
                 shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-                shown = shown if self.full or len(shown) <= LONGEST else f"{shown[:LONGEST]} ..."
+                if not self.full and len(shown) > LONGEST:
+                    shown = f"{shown[:LONGEST]} ..."
                 self.console.print(Text.assemble((f"{name}: ", "bold"), printable(shown)))
 
     def picture(self, description: str) -> None:

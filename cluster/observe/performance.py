@@ -72,7 +72,11 @@ def performance_table(
     for each in replica_use(sessions).values():
         add(use, each)
     slots = use.slot_seconds
-    tail = slots - use.busy_slot_seconds - use.idle_slot_seconds
+    busy = idle = in_tail = None
+    if slots:
+        busy = use.busy_slot_seconds / slots
+        idle = use.idle_slot_seconds / slots
+        in_tail = (slots - use.busy_slot_seconds - use.idle_slot_seconds) / slots
     rows: list[tuple[Cell, ...]] = [
         ("sessions", len(sessions), ""),
         ("wall-clock seconds", total["seconds"], "including Ray's start and loading the model"),
@@ -84,9 +88,9 @@ def performance_table(
         ("queueing time", total["queueing_seconds"] / turns, "seconds per request"),
         ("transport time", transport / turns, "seconds per request, to the replica and back"),
         ("engine time", total["engine_seconds"] / turns, "seconds per request"),
-        ("slot utilization", use.busy_slot_seconds / slots if slots else None, "share of batch slots busy, over time"),
-        ("slots idle while work was queued", use.idle_slot_seconds / slots if slots else None, "share"),
-        ("slots idle in the tail", tail / slots if slots else None, "share; no episode was left to start"),
+        ("slot utilization", busy, "share of batch slots busy, over time"),
+        ("slots idle while work was queued", idle, "share"),
+        ("slots idle in the tail", in_tail, "share; no episode was left to start"),
         ("episodes moved", total["moves"], "to a less busy replica"),
         ("shared calls", total["shared"], "for label probabilities, equal to an earlier one and not sent again"),
         ("retries", total["retries"], "after an engine failed or died, or an endpoint refused or gave no answer"),
@@ -115,8 +119,12 @@ def performance_table(
 
 def _facts(versions: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
     """The different values that engines told of one fact."""
-    engines = [engine for session in versions for engine in session.get("engines", {}).values()]
-    return sorted({engine[name] for engine in engines if name in engine}, key=lambda value: (str(type(value)), value))
+    found = set()
+    for session in versions:
+        for engine in session.get("engines", {}).values():
+            if name in engine:
+                found.add(engine[name])
+    return sorted(found, key=lambda value: (str(type(value)), value))
 
 
 def _engine_rows(versions: Sequence[Mapping[str, Any]]) -> list[tuple[Cell, ...]]:

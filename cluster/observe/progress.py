@@ -81,14 +81,15 @@ class Progress:
 
     def _line(self) -> str:
         stats = self.stats
-        players = ", ".join(
-            f"{name} {player.finished}/{player.planned}"
-            + (f" success {player.successes / player.finished:.3f}" if player.finished else "")
-            for name, player in stats.players.items()
-        )
+        players = []
+        for name, player in stats.players.items():
+            text = f"{name} {player.finished}/{player.planned}"
+            if player.finished:
+                text += f" success {player.successes / player.finished:.3f}"
+            players.append(text)
         failed = f", {stats.failed} failed ({_causes(stats)})" if stats.failed else ""
         looked = f" | {_stopping(stats.stopping)}" if stats.stopping is not None else ""
-        return f"{players}{failed}{looked} | {self._machine()}"
+        return f"{', '.join(players)}{failed}{looked} | {self._machine()}"
 
     def _machine(self) -> str:
         stats = self.stats

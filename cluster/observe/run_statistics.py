@@ -86,7 +86,8 @@ class RunStatistics:
         """
         for player, count in Counter(episode.player for episode in episodes).items():
             self.players.setdefault(player, PlayerStatistics()).planned += count
-        self._work |= {episode.id: expected_work(episode) for episode in (episodes if left is None else left)}
+        to_play = episodes if left is None else left
+        self._work |= {episode.id: expected_work(episode) for episode in to_play}
         self._work_left = sum(self._work.values())
 
     def resume(self, ledger: pa.Table) -> None:
@@ -150,7 +151,9 @@ class RunStatistics:
     @property
     def playing_seconds(self) -> float:
         """From the first ready replica to the last finished episode."""
-        return (self.playing_until or 0.0) - (self.playing_since or 0.0) if self.playing_until else 0.0
+        if not self.playing_until:
+            return 0.0
+        return self.playing_until - (self.playing_since or 0.0)
 
     def runner_ended(self, runner: str) -> None:
         """A runner is gone; its counts are kept."""
@@ -280,7 +283,8 @@ class RunStatistics:
             flat["seconds_per_request/queueing"] = counts.queueing_seconds / counts.turns
             flat["seconds_per_request/transport"] = (counts.replica_seconds - counts.engine_seconds) / counts.turns
             flat["seconds_per_request/engine"] = counts.engine_seconds / counts.turns
-        if slots := sum(each.slot_seconds for each in use.values()):
+        slots = sum(each.slot_seconds for each in use.values())
+        if slots:
             flat["slots/utilization"] = sum(each.busy_slot_seconds for each in use.values()) / slots
             flat["slots/idle_while_work_was_queued"] = sum(each.idle_slot_seconds for each in use.values()) / slots
         for name, each in use.items():

@@ -13,11 +13,13 @@ from cluster.people.folder import Opened
 from cluster.storage.durable import write_durably
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
+from evals.conversation import Record
 from evals.ledger.sound_rows import sound_rows
 from evals.people.records import Taken, taken_by
 from evals.people.tables import against_table, participants_table, play_agreement_table, review_table
 from evals.suite import ledger_columns
 from evals.tables import Table, table_files
+from evals.types import Episode
 
 RESULTS = "results"
 
@@ -71,7 +73,10 @@ async def _all_taken(opened: Opened) -> list[Taken]:
 def write_run(opened: Opened, begun: Sequence[Taken]) -> None:
     """The games of those who have begun as a run like any other; each person is a player."""
     study, games = opened.study, opened.games
-    plan = [games.for_person(game, each.participant.person) for each in begun for game in each.participant.games]
+    plan: list[Episode] = []
+    for each in begun:
+        person = each.participant
+        plan += [games.for_person(game, person.person) for game in person.games]
     directory = RunDirectory(opened.settings.run_dir)
     first = begun[0].participant.person
     settings = load_settings([*study.plan.settings, "model=human", f"model.name={first}", f"run_dir={directory.path}"])
@@ -84,7 +89,9 @@ def write_run(opened: Opened, begun: Sequence[Taken]) -> None:
             directory.begin(plan, {"config.yaml": settings.config})
         directory.refresh()
         there = set(directory.episodes(["episode_id"])["episode_id"].to_pylist())
-        new = [record for each in begun for record in each.records if record.episode.id not in there]
+        new: list[Record] = []
+        for each in begun:
+            new += [record for record in each.records if record.episode.id not in there]
         if new:
             directory.begin_session(config)
             directory.commit(sound_rows(new, ledger_columns(settings.suite)))

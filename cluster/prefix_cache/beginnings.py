@@ -70,8 +70,10 @@ def tokens_of(prompt: Prompt) -> list[int]:
 
 def pictures_of(prompt: Prompt) -> list[range]:
     """Where pictures stand among the tokens."""
-    places = [place for kind in prompt.get("mm_placeholders", {}).values() for place in kind]
-    return [range(place.offset, place.offset + place.length) for place in places]
+    found = []
+    for places in prompt.get("mm_placeholders", {}).values():
+        found += [range(place.offset, place.offset + place.length) for place in places]
+    return found
 
 
 def beginning_of(prompt: Prompt, length: int) -> dict[str, Any]:

@@ -216,7 +216,9 @@ def create_runner(
     options: dict[str, Any] = {"num_cpus": 0, "memory": LITTLE_MEMORY, "max_concurrency": 4}
     options |= {"max_restarts": 0, "max_task_retries": 0}
     here = ray.get_runtime_context().get_node_id()
-    if nodes := sorted((node["NodeID"] for node in living_nodes()), key=lambda node: (node != here, node)):
+    # The driver's node first, the others in an order that is the same each time.
+    nodes = sorted((node["NodeID"] for node in living_nodes()), key=lambda node: (node != here, node))
+    if nodes:
         # Soft: if the node goes, the runner starts on another one.
         options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(nodes[turn % len(nodes)], soft=True)
     return RayRunner(ray.remote(_RunnerActor).options(**options).remote(name, suite, decoding, policy, listener))

@@ -28,7 +28,11 @@ def replicas_that_fit(model: ModelSettings) -> int:
     nodes = model.replica.nodes
     on_each = [_fits(node, model.replica) for node in living_nodes()]
     most = sum(on_each) // nodes
-    return next(r for r in range(most, -1, -1) if sum(min(fits, r) for fits in on_each) >= r * nodes)
+    for replicas in range(most, 0, -1):
+        parts = sum(min(fits, replicas) for fits in on_each)
+        if parts >= replicas * nodes:
+            return replicas
+    return 0
 
 
 def _fits(node: dict[str, Any], needs: ReplicaNeeds) -> int:
@@ -36,14 +40,20 @@ def _fits(node: dict[str, Any], needs: ReplicaNeeds) -> int:
         return 0
     resources = node["Resources"]
     asked = {"GPU": needs.gpus, "CPU": needs.cpus}
-    return min((int(resources.get(kind, 0.0) / each + 1e-9) for kind, each in asked.items() if each), default=1)
+    fits = []
+    for kind, each in asked.items():
+        if each:
+            fits.append(int(resources.get(kind, 0.0) / each + 1e-9))
+    return min(fits, default=1)
 
 
 def has_labels(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
     """Whether a node's labels are those that Ray's selector asks for: ``x``, ``!x``, ``in(x, y)`` or ``!in(x, y)``."""
     for name, text in wanted.items():
-        among = re.fullmatch(r"in\((.*)\)", text.removeprefix("!"))
-        values = [value.strip() for value in among[1].split(",")] if among else [text.removeprefix("!")]
+        values = [text.removeprefix("!")]
+        among = re.fullmatch(r"in\((.*)\)", values[0])
+        if among:
+            values = [value.strip() for value in among[1].split(",")]
         if (labels.get(name) in values) == text.startswith("!"):
             return False
     return True

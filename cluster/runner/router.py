@@ -192,11 +192,9 @@ class Router:
 
         Release both tickets. If the second replica answers first, call ``hedge_won``.
         """
-        idle = (
-            state
-            for state in self._states.values()
-            if state is not late.replica and not (state.exclusive or state.waiting) and state.sent < state.batch
-        )
+        others = [state for state in self._states.values() if state is not late.replica]
+        free = [state for state in others if not (state.exclusive or state.waiting)]
+        idle = [state for state in free if state.sent < state.batch]
         state = min(idle, key=lambda each: (each.load, each.number), default=None)
         if state is None:
             return None

@@ -167,9 +167,11 @@ class Runner:
     # --- reporting ---
 
     def _has_news(self) -> bool:
-        return bool(self._finished) or (
-            self.model is not None and (not self.model.lost.empty() or bool(self.model.engine_closed))
-        )
+        if self._finished:
+            return True
+        if self.model is None:
+            return False
+        return not self.model.lost.empty() or bool(self.model.engine_closed)
 
     async def _report(self) -> Report:
         finished, self._finished = self._finished, []

@@ -58,7 +58,9 @@ def unfinished_retry(sessions: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """
     retries = [session for session in sessions if session.get("retry")]
     latest = [session for session in retries if session["retry"] == retries[-1]["retry"]]
-    return () if any(session.get("complete") for session in latest) else tuple(session["id"] for session in latest)
+    if any(session.get("complete") for session in latest):
+        return ()
+    return tuple(session["id"] for session in latest)
 
 
 def changes(

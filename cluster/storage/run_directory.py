@@ -199,8 +199,11 @@ class RunDirectory(Run):
 
     def complete_session(self, session_id: str) -> None:
         """Note that a session left nothing to play."""
-        completed = {"complete": True}
-        self.write_sessions([each | completed if each.get("id") == session_id else each for each in self.sessions])
+        sessions = []
+        for each in self.sessions:
+            is_complete = each.get("id") == session_id
+            sessions.append(each | {"complete": True} if is_complete else each)
+        self.write_sessions(sessions)
 
     def note_engines(self, engines: Mapping[str, Mapping[str, str | float]]) -> None:
         """Note what the engines of this session say of themselves, by replica; nothing is written if that is known.

@@ -82,7 +82,8 @@ def read_rule(folder: Path) -> StoredRule | None:
 
 def _read_other(path: Path) -> dict[Pair, float]:
     table = read_parquet(path, (*PAIR_COLUMNS, "value"))
-    if any(table[name].null_count for name in table.column_names) or not pc.all(pc.is_finite(table["value"])).as_py():
+    has_null = any(table[name].null_count for name in table.column_names)
+    if has_null or not pc.all(pc.is_finite(table["value"])).as_py():
         raise ValueError(f"{path.name} has a value that is null or no finite number")
     *pair, values = (table[name].to_pylist() for name in (*PAIR_COLUMNS, "value"))
     return dict(zip(zip(*pair, strict=True), values, strict=True))

@@ -212,7 +212,10 @@ class Run:
     @property
     def ledger_cost(self) -> float:
         """What the episodes in the ledger cost; 0 before the run has begun."""
-        return float(pc.sum(self.episodes(["cost"])["cost"]).as_py() or 0.0) if self.begun else 0.0
+        if not self.begun:
+            return 0.0
+        cost = pc.sum(self.episodes(["cost"])["cost"]).as_py()
+        return float(cost or 0.0)
 
     @cached_property
     def stopping(self) -> StopState | None:

@@ -71,8 +71,11 @@ def _opened(runs: Sequence[Run]) -> list[OpenedRun]:
     from evals.suites.kumo.lab.analysis.analyze import OpenedRun
 
     last = [real_path(run.path).name for run in runs]
-    names = [name if last.count(name) == 1 else str(run.path) for name, run in zip(last, runs, strict=True)]
-    return [OpenedRun(name, run.data, make_suite(run.config["suite"])) for name, run in zip(names, runs, strict=True)]
+    opened = []
+    for folder, run in zip(last, runs, strict=True):
+        name = folder if last.count(folder) == 1 else str(run.path)
+        opened.append(OpenedRun(name, run.data, make_suite(run.config["suite"])))
+    return opened
 
 
 def _shortened(table: Table) -> Table:

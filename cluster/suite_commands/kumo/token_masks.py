@@ -100,7 +100,10 @@ def token_mask(tokenizer: Any, messages: Messages) -> tuple[list[int], list[int]
         _written(tokenizer, messages, place, text) for place, each in enumerate(messages) if each["role"] == "assistant"
     ]
     tokens = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-    mask = [int(any(first <= start < last for first, last in spans)) for start, _ in tokens["offset_mapping"]]
+    mask = []
+    for start, _ in tokens["offset_mapping"]:
+        said_by_model = any(first <= start < last for first, last in spans)
+        mask.append(int(said_by_model))
     return tokens["input_ids"], mask
 
 

@@ -117,7 +117,8 @@ def _reread(data: RunData, checkout: str, source: str, processes: int) -> Iterat
 def _reread_batch(batch: pa.Table, checkout: str, source: str) -> list[Reread]:
     rows: list[Mapping[str, Any]] = batch.to_pylist()
     domains = {row["task"] for row in rows}
-    tasks = {
-        (name, each.level, each.task.index): each.task for name in domains for each in open_domain(source, name).tasks
-    }
+    tasks = {}
+    for name in domains:
+        for each in open_domain(source, name).tasks:
+            tasks[name, each.level, each.task.index] = each.task
     return list(reread(rows, tasks, checkout))
