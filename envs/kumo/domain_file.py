@@ -230,6 +230,7 @@ class _Reader:
             value = self.range(key, place)
         elif self.is_name(key, place):
             value = key
+        # What it rules out is checked even if the outcome itself is wrong.
         gone = self.rules_out(items, place, properties, observed)
         if observed and isinstance(value, tuple):
             # A truth whose own numbers do not meet the outcome's is ruled out without being named.
@@ -270,12 +271,14 @@ class _Reader:
                 names.add(item)
             else:
                 values.append(item)
+        # What is no truth must be a value of the property that the test observes.
         known = properties.values(observed) if observed else ()
         for value in values:
-            if value not in known:
-                hint = _did_they_mean(value, [*properties.truths, *known])
-                of_property = f" nor a value of {observed}" if observed else ""
-                self.wrong(place, f"rules out {value!r}, which is not one of the truths{of_property}{hint}")
+            if value in known:
+                continue
+            hint = _did_they_mean(value, [*properties.truths, *known])
+            of_property = f" nor a value of {observed}" if observed else ""
+            self.wrong(place, f"rules out {value!r}, which is not one of the truths{of_property}{hint}")
         if observed and values:
             names |= properties.only(observed, values)
         return names

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from envs.kumo.domain import Action
-from envs.kumo.properties import Properties
+from envs.kumo.properties import Properties, Value
 
 OTHERS, UNKNOWN = "others", "unknown"
 """In place of a list: all truths that are named nowhere else in the test. In place of an outcome: those left open."""
@@ -68,8 +68,13 @@ def _from_lists(
         values = set(properties.values(observed))
     for name in sorted(named - properties.truths.keys() - values):
         wrong(f"true_of: {name!r} is neither a truth nor a value of what the test observes")
-    placed = _placed_by_values(lists, named, properties, observed)
-    others = properties.truths.keys() - named - placed
+    # A truth that is not named itself stands with the outcomes of its values, if all of them are named.
+    by_values = _all_values_named(named, properties, observed)
+    for truth, taken in by_values.items():
+        for names in lists.values():
+            if names.intersection(taken):
+                names.add(truth)
+    others = properties.truths.keys() - named - by_values.keys()
     found: list[frozenset[str]] = []
     for text in texts:
         true = lists.get(text, set()) & properties.truths.keys()
@@ -79,21 +84,16 @@ def _from_lists(
     return tuple(found)
 
 
-def _placed_by_values(
-    lists: Mapping[str, set[str]], named: Collection[str], properties: Properties, observed: str
-) -> set[str]:
-    """Add the truths that are not named themselves to the outcomes of their values, if all of these are named."""
-    placed = set()
+def _all_values_named(named: set[str], properties: Properties, observed: str) -> dict[str, Value]:
+    """The truths that are not named themselves, but all of whose values are, with these values."""
+    found = {}
     for truth, held in properties.truths.items():
         taken = held.get(observed, ())
         if truth in named or not taken:
             continue
-        if all(value in named for value in taken):
-            placed.add(truth)
-            for names in lists.values():
-                if names.intersection(taken):
-                    names.add(truth)
-    return placed
+        if named.issuperset(taken):
+            found[truth] = taken
+    return found
 
 
 def _lists(given: Any, known: Sequence[str], wrong: Callable[[str], None]) -> dict[str, set[str]]:
