@@ -74,14 +74,14 @@ def _things(world: World, action: Action, opening: Frame) -> Values:
     target = world.scene.get(action.cell)
     carried = world.backpack[action.slot] if action.slot >= 0 else None
     values = _amounts(world, target)
-    if target is not None:
-        values |= _alone(world, "target", target)
-        values |= _remembered(world, "target", target, opening)
-    if carried is not None:
-        values |= _alone(world, "carried", carried)
-        values |= _remembered(world, "carried", carried, opening)
+    for role, item in (("target", target), ("carried", carried)):
+        if item is not None:
+            values |= _alone(world, role, item)
+            values |= _remembered(world, role, item, opening)
+    # What the first picture showed in the target's place.
     if target is not None and world.memory:
         values |= _seen_there(action.cell, target, opening)
+    # What is used, where it would stand.
     if carried is not None and isinstance(world, Sorting):
         values |= _ranks(world, action, carried)
     if target is not None and carried is not None:

@@ -129,20 +129,19 @@ def load_templates(folder: str = "") -> Templates:
     if not home.is_dir():
         raise ValueError(f"{folder!r} is not a folder")
     own = {path.stem: path for path in sorted(home.glob("*.txt"))}
-    wording = _yaml(home / "words.yaml")
-    chat = _yaml(home / "chat.yaml")
-    if not own and wording is None and chat is None:
+    own_words = _yaml(home / "words.yaml")
+    own_chat = _yaml(home / "chat.yaml")
+    if not own and own_words is None and own_chat is None:
         raise ValueError(f"folder {folder!r} holds no template; it may have {_names()}")
+    # The whole prompt as the paper prints it gives several templates; those with a file of their own replace them.
     printed = own.pop(PRINTED, None)
     if printed:
         texts |= _taken_apart(printed)
     for name, path in own.items():
         texts[name] = _text_of(name, path)
-    return Templates(
-        tuple(texts.items()),
-        BUILT_IN if wording is None else wording_of(wording),
-        () if chat is None else _chat_of(chat),
-    )
+    wording = BUILT_IN if own_words is None else wording_of(own_words)
+    chat = () if own_chat is None else _chat_of(own_chat)
+    return Templates(tuple(texts.items()), wording, chat)
 
 
 def _text_of(name: str, path: Path) -> str:

@@ -95,21 +95,25 @@ def judge(task: Task, taken: Sequence[str], named: str | None, *, search: bool, 
     regret: list[float | None] = []
     for number, name in enumerate(taken):
         known = tuple(sorted(set(taken[:number])))
-        now = situation(task, known)
-        is_certain = bool(exact.certain(task, known) if guarantee else now.certain)
-        if is_certain:
+        if _certain(task, known, guarantee):
             late += 1
             if certain_after is None:
                 certain_after = number
-        elif name not in now.open:
+        elif name not in situation(task, known).open:
             idle += 1
         regret.append(lost_by(task, known, name) if search else None)
-    end = situation(task, taken)
-    right = exact.certain(task, taken) if guarantee else end.certain
+    right = _certain(task, taken, guarantee)
     if right and certain_after is None:
         certain_after = len(taken)
-    ending = "" if named is None else _ending(named, end.survivors, right)
+    ending = ""
+    if named is not None:
+        ending = _ending(named, situation(task, taken).survivors, right)
     return Errors(idle, late, tuple(regret), ending, certain_after)
+
+
+def _certain(task: Task, taken: Collection[str], guarantee: bool) -> tuple[str, ...]:
+    """The truths that are certain after some tests."""
+    return exact.certain(task, taken) if guarantee else situation(task, taken).certain
 
 
 def _ending(named: str, survivors: Collection[str], right: Collection[str]) -> str:

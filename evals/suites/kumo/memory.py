@@ -26,14 +26,7 @@ def memory_move(domain: Domain, task: Task, taken: Sequence[str]) -> str:
         taken: The tests taken so far.
     """
     known = {name: _known(domain, task, name) for name in task.action_names}
-    against = dict.fromkeys(task.truths, 0)
-    for name in dict.fromkeys(taken):
-        place = task.position(name)
-        action = task.actions[place]
-        shown = action.states.index(action.state_of(task.observations[place]))
-        for truth, true in known[name].items():
-            if true and shown not in true:
-                against[truth] += 1
+    against = _against(known, task, taken)
     possible = [truth for truth, false in against.items() if not false]
     if not possible:
         return min(task.truths, key=against.__getitem__)
@@ -43,6 +36,19 @@ def memory_move(domain: Domain, task: Task, taken: Sequence[str]) -> str:
         # No test parts them; one that was taken parts them no more.
         return possible[0]
     return best
+
+
+def _against(known: Mapping[str, Shown], task: Task, taken: Sequence[str]) -> dict[str, int]:
+    """How many of the outcomes shown are false of each truth."""
+    against = dict.fromkeys(task.truths, 0)
+    for name in dict.fromkeys(taken):
+        place = task.position(name)
+        action = task.actions[place]
+        shown = action.states.index(action.state_of(task.observations[place]))
+        for truth, true in known[name].items():
+            if true and shown not in true:
+                against[truth] += 1
+    return against
 
 
 def _known(domain: Domain, task: Task, name: str) -> Shown:

@@ -332,18 +332,19 @@ class KumoSuite(Suite):
         return Conditions(games=games, prompts=f"own, book in {self.book}", decoder=self.decoder)
 
     def _drawn_games(self) -> str:
+        # Domains whose names alone are permuted are still ours.
         permuted = self.structure is not None and self.structure.get("names") == "permuted"
         kind = "domains of ours" if self.structure is None or permuted else "drawn domains"
-        games = f"{len(self.sources)} {kind}"
+        said = [f"{len(self.sources)} {kind}"]
         if permuted:
-            games += ", names permuted"
+            said.append("names permuted")
         if self.world:
-            games += f", world {self.world}"
+            said.append(f"world {self.world}")
         if self.numeric is not None:
-            games += f", {self.numeric:.0%} of tests with numbers"
+            said.append(f"{self.numeric:.0%} of tests with numbers")
         if self.valid_truths > 1:
-            games += f", {self.valid_truths} valid truths"
-        return games
+            said.append(f"{self.valid_truths} valid truths")
+        return ", ".join(said)
 
     def view(self, row: Mapping[str, Any]) -> EpisodeView:
         """One game with what was possible after each step, and what perfect play would have done."""

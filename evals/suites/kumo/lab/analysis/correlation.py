@@ -128,17 +128,15 @@ def _scores_in(reader: csv.DictReader[str], path: Path) -> dict[str, dict[str, f
 
 def correlations(scores: Sequence[Scores]) -> Iterator[Correlation]:
     """KUMO's measures with all other scores, and with the same measure as published, where players are enough."""
-    for first in scores:
-        if not first.kumo:
-            continue
+    for first, second in itertools.product(scores, repeat=2):
         # A measure of KUMO stands beside other benchmarks, and beside its published twin, not beside KUMO's others.
         twin = _PUBLISHED + first.name
-        for second in scores:
-            if second.kumo and second.name != twin:
-                continue
-            pairs = list(_pairs(first.values, second.values))
-            if _tell_something(pairs):
-                yield _correlation(first, second, pairs)
+        stand_together = first.kumo and (not second.kumo or second.name == twin)
+        if not stand_together:
+            continue
+        pairs = list(_pairs(first.values, second.values))
+        if _tell_something(pairs):
+            yield _correlation(first, second, pairs)
 
 
 def _tell_something(pairs: Sequence[tuple[str, float, float]]) -> bool:

@@ -139,9 +139,10 @@ def _unknown_form(book: str, task: Task, domain: Domain) -> str:
     actions = {action.name: action for action in task.actions}
     for part in book.split("\n\n"):
         paragraph = part.strip()
+        subject, body = "", paragraph
         head = re.match(r"\*\*(.+?)\.\*\* ", paragraph)
-        subject = head[1] if head else ""
-        body = paragraph[head.end() :] if head else paragraph
+        if head:
+            subject, body = head[1], paragraph[head.end() :]
         if subject in actions:
             odd = _unknown_sentence(body, actions[subject], task, forms)
             if odd:
@@ -161,7 +162,11 @@ def _names_another(body: str, subject: str, task: Task) -> bool:
 
 def _unknown_sentence(body: str, action: Action, task: Task, forms: Sequence[re.Pattern[str]]) -> str:
     """The first sentence of a test's paragraph that names outcomes or truths in no known form."""
-    outcomes = [f"“{state.text}”" if isinstance(state.value, str) else state.text for state in action.states]
+    outcomes = []
+    for state in action.states:
+        # Outcomes in words stand in quotation marks.
+        in_words = isinstance(state.value, str)
+        outcomes.append(f"“{state.text}”" if in_words else state.text)
     names = {"t": task.truths, "a": task.action_names, "o": outcomes}
     marked = _marked(body, names)
     if action.unit:
@@ -169,8 +174,9 @@ def _unknown_sentence(body: str, action: Action, task: Task, forms: Sequence[re.
         marked = re.sub(rf"(?<=⟧) {re.escape(action.unit)}(?!\w)", "", marked)
     for sentence in re.split(r"(?<=[.;])\s+", marked):
         plain = _lists(sentence)
-        names_something = "⟦o" in plain or "⟦t" in plain
-        if names_something and not any(form.fullmatch(plain) for form in forms):
+        if not re.search("⟦[ot]", plain):
+            continue
+        if not any(form.fullmatch(plain) for form in forms):
             return _unmarked(sentence, names)
     return ""
 
