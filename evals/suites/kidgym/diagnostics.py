@@ -48,11 +48,13 @@ def _mistakes(cells: Cells) -> Table:
     for cell, games in cells.items():
         lost = games.filter(pc.invert(games["success"]))
         mistakes = pc.fill_null(pc.cast(lost["mistake"], pa.string()), "budget used up").to_pylist()
-        lost_steps = lost["lost_step"].to_pylist()
+        when: dict[str, list[float]] = {mistake: [] for mistake in mistakes}
+        for mistake, step in zip(mistakes, lost["lost_step"].to_pylist(), strict=True):
+            if step:
+                when[mistake].append(float(step))
         for kind, count in Counter(mistakes).most_common():
-            when = [float(step) for mistake, step in zip(mistakes, lost_steps, strict=True) if mistake == kind and step]
             share = proportion_estimate([True] * count + [False] * (len(games) - count))
-            rows.append((*cell, kind, count, len(lost), share, mean_estimate(when, bounds=NONNEGATIVE)))
+            rows.append((*cell, kind, count, len(lost), share, mean_estimate(when[kind], bounds=NONNEGATIVE)))
     return Table(
         name="kidgym_mistakes",
         title="KidGym: what lost the games",

@@ -349,11 +349,11 @@ def _but_for_left_and_right(item: Item) -> tuple[str, str | None]:
 def _ranks(world: Sorting, action: Action, carried: Item) -> Values:
     """SO: where an animal stands by what is known of animals, and what rule and question make of that order."""
     scale = SCALES[world.known]
-    names = [
-        name for item in (*world.scene.values(), *world.backpack) for name in [words(item.sprite)] if name in scale
-    ]
+    things = [words(item.sprite) for item in (*world.scene.values(), *world.backpack)]
+    names = [name for name in things if name in scale]
     ranked = sorted(names, key=scale.index)
-    if world.balanced:  # the order that the goal tells by its comparisons
+    if world.balanced:
+        # The order that the goal tells by its comparisons.
         more = COMPARATIVES[world.asked][0]
         beaten = [_loser(comparison, more) for comparison in world.comparisons]
         ranked = sorted(names, key=beaten.count)
@@ -389,9 +389,11 @@ def _alike(sense: str, value: str, items: Iterable[Item]) -> float:
 
 def _in_hint(hint: Hint, sense: str, value: str, role: str, needs: str) -> Values:
     """Whether and where the hint block shows the same."""
-    columns = {
-        str(column) for row in hint.rows for column, each in enumerate(row) if traits(each.sprite).get(sense) == value
-    }
+    columns = set()
+    for row in hint.rows:
+        for column, each in enumerate(row):
+            if traits(each.sprite).get(sense) == value:
+                columns.add(str(column))
     where = "+".join(sorted(columns)) or "not"
     values: Values = {f"{needs}{sense}: {role}, in the hint block": bool(columns)}
     if hint.style == "pairs":

@@ -192,8 +192,10 @@ def _whatever_works(world: World) -> Options:
     if not isinstance(world, Maze) or world.watching:
         return ()
     works = [action for action in world.options if _works(world, action)]
+    # The diamond, else a key or a door, else a chest.
+    diamonds = [action for action in works if world.scene[action.cell].sprite == "diamond"]
     others = [action for action in works if world.scene[action.cell].sprite not in ("chest", "diamond")]
-    return [action for action in works if world.scene[action.cell].sprite == "diamond"] or others or works
+    return diamonds or others or works
 
 
 def _walks_over_things(world: World) -> Options:

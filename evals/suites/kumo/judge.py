@@ -29,7 +29,8 @@ class Situation:
         """The truths that must be right: all survivors if no more are left than are valid, else those out of every reach."""
         if len(self.survivors) <= self.valid:
             return self.survivors
-        return tuple(t for t in self.survivors if not any(t in able for able in self.open.values()))
+        within_reach = frozenset[str]().union(*self.open.values())
+        return tuple(truth for truth in self.survivors if truth not in within_reach)
 
     @property
     def answer(self) -> str | None:
@@ -45,12 +46,15 @@ def situation(task: Task, taken: Collection[str]) -> Situation:
 @functools.lru_cache(maxsize=1 << 11)
 def _situation(task: Task, taken: frozenset[str]) -> Situation:
     survivors = task.survivors(task.shown(taken))
-    able = {
-        action.name: frozenset(truth for state in action.states for truth in state.rules_out if truth in survivors)
-        for action in task.actions
-        if action.name not in taken
-    }
-    return Situation(survivors, {name: truths for name, truths in able.items() if truths}, len(task.valid_truths))
+    able: dict[str, frozenset[str]] = {}
+    for action in task.actions:
+        if action.name in taken:
+            continue
+        gone = {truth for state in action.states for truth in state.rules_out}
+        telling = gone.intersection(survivors)
+        if telling:
+            able[action.name] = frozenset(telling)
+    return Situation(survivors, able, len(task.valid_truths))
 
 
 @dataclass(frozen=True)

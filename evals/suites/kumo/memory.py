@@ -60,8 +60,8 @@ def _left(known: Shown, possible: Sequence[str]) -> float:
     """How many of the truths thought possible a test leaves on average, if what it shows is true of one of them."""
     total = 0
     for right in possible:
-        could_share = [
-            truth for truth in possible if not known[right] or not known[truth] or known[right] & known[truth]
-        ]
-        total += len(could_share)
+        for truth in possible:
+            unknown = not known[right] or not known[truth]
+            if unknown or known[right] & known[truth]:
+                total += 1
     return total / len(possible)

@@ -24,11 +24,12 @@ OPTIMA = Path(__file__).with_name("optima.json")
 def game_key(task: Task) -> str:
     """Hash of all that perfect play depends on: who is ruled out by which state, and which states show. Not of words."""
     places = {truth: place for place, truth in enumerate(task.truths)}
-    table = [[[places[truth] for truth in state.rules_out] for state in action.states] for action in task.actions]
-    shown = [
-        action.states.index(action.state_of(observation)) if action.outcome != "other" else None
-        for action, observation in zip(task.actions, task.observations, strict=True)
-    ]
+    table, shown = [], []
+    for action, observation in zip(task.actions, task.observations, strict=True):
+        table.append([[places[truth] for truth in state.rules_out] for state in action.states])
+        # What an ``other`` test shows is none of its states.
+        has_state = action.outcome != "other"
+        shown.append(action.states.index(action.state_of(observation)) if has_state else None)
     several = [len(task.valid_truths)] if task.also_valid else []
     return stable_hash(len(places), table, shown, *several)
 

@@ -22,20 +22,14 @@ def weights_table(answers: Sequence[Answered], convention: Convention) -> Table:
     groups = groups_of(told, lambda answer: (answer.player, answer.mode, answer.stage, answer.attribute))
     rows: list[tuple[Cell, ...]] = []
     for key in in_order(groups):
-        group, step = groups[key], STEPS[key[2]]
+        player, mode, stage, attribute = key
+        group = groups[key]
         weights = [answer.score.parents_weight for answer in group if answer.score]
+        estimate = mean_estimate(weights, [answer.cluster for answer in group], bounds=UNIT)
         bounds = [weight_bounds(answer.options, answer.parent_options, convention) for answer in group]
         least, most = (sum(bound) / len(group) for bound in zip(*bounds, strict=True))
-        rows.append(
-            (
-                *key[:2],
-                step,
-                key[3],
-                len(group),
-                mean_estimate(weights, [answer.cluster for answer in group], bounds=UNIT),
-                *((None, None) if convention.model_prior else (least, most)),
-            )
-        )
+        ends = (None, None) if convention.model_prior else (least, most)
+        rows.append((player, mode, STEPS[stage], attribute, len(group), estimate, *ends))
     return Table(
         "multistar_ncmi",
         "MultiStAR: weight of the questions before (NCMI)",
@@ -61,10 +55,10 @@ def error_table(answers: Sequence[Answered]) -> Table:
         group = groups[key]
         failed = sum(answer.failed for answer in group)
         wrong = [answer for answer in group if not answer.right and not answer.failed]
-        counts = Counter(_error(answer, twins) for answer in wrong)
-        share = proportion_estimate(
-            [_error(answer, twins) == "undecided" for answer in wrong], [answer.cluster for answer in wrong]
-        )
+        errors = [_error(answer, twins) for answer in wrong]
+        counts = Counter(errors)
+        undecided = [error == "undecided" for error in errors]
+        share = proportion_estimate(undecided, [answer.cluster for answer in wrong])
         rows.append((*key, len(group), failed, len(wrong), *(counts[name] for name in ERRORS), share))
     return Table(
         "multistar_errors",

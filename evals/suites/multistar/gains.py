@@ -24,7 +24,7 @@ def gain_tables(answers: Sequence[Answered]) -> Iterator[Table]:
     if not gains:
         return
     theirs = _gains(_published_means())
-    stages = [stage for stage in STAGES if any(stage in own for own in gains.values())]
+    stages = _stages(gains)
     rows: list[tuple[Cell, ...]] = []
     for (player, measure, style), own in [*gains.items(), *theirs.items()]:
         rows.append((player, _MEASURES[measure], style, *(rounded(own.get(stage), 1) for stage in stages)))
@@ -39,6 +39,12 @@ def gain_tables(answers: Sequence[Answered]) -> Iterator[Table]:
     )
 
 
+def _stages(gains: Mapping[tuple[str, str, str], Mapping[str, float]]) -> list[str]:
+    """The stages in which any player has a gain."""
+    have = {stage for own in gains.values() for stage in own}
+    return [stage for stage in STAGES if stage in have]
+
+
 def gain_figures(answers: Sequence[Answered]) -> Iterator[Figure]:
     """The same as a figure, a panel for each measure and style; the paper's models as reference."""
     gains = _gains(_means(answers))
@@ -46,21 +52,18 @@ def gain_figures(answers: Sequence[Answered]) -> Iterator[Figure]:
         return
     measured = {(measure, style) for _, measure, style in gains}
     theirs = {key: own for key, own in _gains(_published_means()).items() if key[1:] in measured}
-    stages = tuple(stage for stage in STAGES if any(stage in own for own in gains.values()))
+    stages = tuple(_stages(gains))
+    series = []
+    for (player, measure, style), own in [*gains.items(), *theirs.items()]:
+        is_theirs = player.endswith(PAPER)
+        name = "the paper's models" if is_theirs else player
+        values = tuple(own.get(stage) for stage in stages)
+        series.append(Series(name, stages, values, f"{_MEASURES[measure]}, {style}", reference=is_theirs))
     yield Figure(
         name="multistar_gains",
         title="MultiStAR: gain by earlier answers",
         kind="lines",
-        series=tuple(
-            Series(
-                "the paper's models" if player.endswith(PAPER) else player,
-                stages,
-                tuple(own.get(stage) for stage in stages),
-                f"{_MEASURES[measure]}, {style}",
-                reference=player.endswith(PAPER),
-            )
-            for (player, measure, style), own in [*gains.items(), *theirs.items()]
-        ),
+        series=tuple(series),
         x_label="stage",
         y_label="gain, per cent",
     )

@@ -63,8 +63,11 @@ def shapes_shown(question: Question) -> frozenset[str] | None:
     problem = load(picture.source)
     panels = (*problem.context, *problem.candidates)
     shown = panels if picture.arrangement == "puzzle" else [panels[number] for number in picture.panels]
-    entities = (entity for panel in shown for component in panel.components for entity in component.entities)
-    return frozenset(SHAPES[entity.type - 1] for entity in entities)
+    found: set[str] = set()
+    for panel in shown:
+        for component in panel.components:
+            found.update(SHAPES[entity.type - 1] for entity in component.entities)
+    return frozenset(found)
 
 
 def absent(reply: str, question: Question) -> list[str]:

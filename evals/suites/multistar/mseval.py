@@ -53,7 +53,9 @@ class Convention:
         """
         parts = name.split("+")
         unknown = [part for part in parts if part not in CONVENTIONS]
-        if unknown or ("decoded" in parts and len(parts) > 1) or len(set(parts)) < len(parts):
+        decoded_is_joined = "decoded" in parts and len(parts) > 1
+        repeats = len(set(parts)) < len(parts)
+        if unknown or decoded_is_joined or repeats:
             known = ", ".join(CONVENTIONS)
             raise ValueError(
                 f"no convention {name!r}; there are {known}, of which all but the first may be joined by +"

@@ -49,12 +49,15 @@ def paper_tables(answers: Sequence[Answered]) -> Iterator[Table]:
 
 
 def _measured(answers: Sequence[Answered], measure: str) -> Cell:
+    counted = [answer for answer in answers if answer.counts]
     if measure == "Acc":
-        values = [float(answer.right) for answer in answers if answer.counts]
+        values = [float(answer.right) for answer in counted]
     else:
-        values = [answer.score.value for answer in answers if answer.counts and answer.score and not answer.failed]
+        values = [answer.score.value for answer in counted if answer.score and not answer.failed]
+    if not values:
+        return None
     factor, digits = _MEASURES[measure]
-    return rounded(factor * sum(values) / len(values) if values else None, digits)
+    return rounded(factor * sum(values) / len(values), digits)
 
 
 def _weights(answers: Sequence[Answered]) -> Iterator[Table]:

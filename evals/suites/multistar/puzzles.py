@@ -177,7 +177,9 @@ def _selected(asked: Sequence[Question], selection: Selection) -> tuple[Question
 def _only_final(asked: Sequence[Question], subtask: str) -> list[Question]:
     """Only the final question counts; a chain asks the others all the same, since it builds on their answers."""
     marked = [dataclasses.replace(question, counts=question.stage == "final") for question in asked]
-    return marked if subtask == "chain" else [question for question in marked if question.counts]
+    if subtask == "chain":
+        return marked
+    return [question for question in marked if question.counts]
 
 
 def _with_parents_among(names: Collection[str], question: Question) -> Question:

@@ -163,15 +163,15 @@ def _calls_table(played: Sequence[Played]) -> Table:
     for item in played:
         if item.row is not None and not item.failed:
             groups.setdefault((item.episode.player, item.episode.mode), []).append(item.row)
-    names = ("n_questions", "n_calls", "n_planned_calls")
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (*key, len(group), *(sum(row[name] for row in group) for name in names)) for key, group in groups.items()
-    )
+    rows: list[tuple[Cell, ...]] = []
+    for key, group in groups.items():
+        counts = (sum(row[name] for row in group) for name in ("n_questions", "n_calls", "n_planned_calls"))
+        rows.append((*key, len(group), *counts))
     return Table(
         "multistar_calls",
         "MultiStAR: model calls",
         ("player", "mode", "chains done", "questions", "calls", "planned calls"),
-        rows,
+        tuple(rows),
         (
             "A chain with prior information asks each question, and again with every option of every question before it; "
             "the same prompt is asked once. Questions without exact probabilities are not asked again.",

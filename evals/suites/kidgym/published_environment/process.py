@@ -246,7 +246,8 @@ def _seen(answer: dict[str, Any]) -> Seen:
     """An answer of the worker, checked: it comes from code that is not ours."""
     try:
         goal, actions = answer["goal"], answer["actions"]
-        if not (isinstance(goal, str) and isinstance(actions, list) and all(isinstance(one, str) for one in actions)):
+        are_texts = isinstance(actions, list) and all(isinstance(one, str) for one in actions)
+        if not isinstance(goal, str) or not are_texts:
             raise ValueError("goal and actions must be texts")
         flags = {name: bool(answer.get(name, False)) for name in ("success", "terminated", "truncated")}
         return Seen(

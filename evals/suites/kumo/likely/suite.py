@@ -68,8 +68,11 @@ class KumoLikelySuite(Suite):
         check_instance("suite", self)
         for setting in ("domains", "difficulties"):
             given = getattr(self, setting)
-            object.__setattr__(self, setting, (given,) if isinstance(given, str) else tuple(given))
-        domains = [name for each in self.domains for name in (available_domains() if each == "all" else [each])]
+            several = (given,) if isinstance(given, str) else tuple(given)
+            object.__setattr__(self, setting, several)
+        domains: list[str] = []
+        for each in self.domains:
+            domains += available_domains() if each == "all" else [each]
         object.__setattr__(self, "domains", tuple(domains))
 
     def plan(self) -> Sequence[Episode]:

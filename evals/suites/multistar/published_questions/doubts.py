@@ -121,9 +121,16 @@ def _at(objects: Panel, places: Sequence[str]) -> list[Mapping[str, Any]]:
 
 
 def _of(panel: Panel, part: Part | None) -> list[Mapping[str, Any]]:
-    names = {"in": "inner", "out": "outer"}
-    wanted = names.get(part or "", part)
-    return [one for one in panel if wanted is None or wanted in str(one["position"]).replace("-", " ").split()]
+    """The objects of a part, which their positions name; all of them without a part."""
+    if part is None:
+        return list(panel)
+    wanted = {"in": "inner", "out": "outer"}.get(part, part)
+    found = []
+    for one in panel:
+        position = str(one["position"]).replace("-", " ")
+        if wanted in position.split():
+            found.append(one)
+    return found
 
 
 def _place(place: str) -> str:
@@ -137,10 +144,13 @@ def _value(one: Mapping[str, Any], attribute: QuestionAttribute | None) -> Any:
 def _alike(objects: Panel, attribute: QuestionAttribute | None, words: set[str]) -> str:
     if len(objects) == 1 and "only one object" in words:
         return "only one object"
-    parts = {word for one in objects for word in ("inner", "outer") if word in one["position"]}
-    if attribute == "size" and len(parts) == 2:  # levels of the two parts are not on one scale
+    inner = any("inner" in one["position"] for one in objects)
+    outer = any("outer" in one["position"] for one in objects)
+    if attribute == "size" and inner and outer:
+        # Levels of the two parts are not on one scale.
         return "no"
-    return "yes" if len({_value(one, attribute) for one in objects}) == 1 else "no"
+    values = {_value(one, attribute) for one in objects}
+    return "yes" if len(values) == 1 else "no"
 
 
 def _sign(one: Any, other: Any, attribute: QuestionAttribute | None) -> str:
@@ -153,14 +163,18 @@ def _sign(one: Any, other: Any, attribute: QuestionAttribute | None) -> str:
 
 def _two_panels(asked: Asked, panels: Sequence[Panel]) -> str:
     one, other = (_of(panels[number], asked.part) for number in first_panel(asked.text, asked.panels))
-    if asked.attribute == "number":
-        return _sign(len(one), len(other), "number")
-    if asked.attribute == "position":
-        return "yes" if {each["position"] for each in one} == {each["position"] for each in other} else "no"
-    values = [{_value(each, asked.attribute) for each in objects} for objects in (one, other)]
-    if any(len(found) != 1 for found in values):
+    match asked.attribute:
+        case "number":
+            return _sign(len(one), len(other), "number")
+        case "position":
+            places, other_places = {each["position"] for each in one}, {each["position"] for each in other}
+            return "yes" if places == other_places else "no"
+    values = {_value(each, asked.attribute) for each in one}
+    other_values = {_value(each, asked.attribute) for each in other}
+    # Looks of panels can be compared only where all objects of a panel share them.
+    if len(values) != 1 or len(other_values) != 1:
         return "not comparable"
-    return _sign(values[0].pop(), values[1].pop(), asked.attribute)
+    return _sign(values.pop(), other_values.pop(), asked.attribute)
 
 
 def _compared(asked: Asked, panel: Panel, words: set[str]) -> str | None:

@@ -115,7 +115,8 @@ def parts_of(configuration: Configuration) -> tuple[Part, ...]:
 
 def part_of(text: str, parts: Sequence[Part], number: int) -> Part:
     """The part that a question names, or, where that cannot be told from its words, the next one in order."""
-    named = [part for part in parts if part in _PARTS and re.search(_PARTS[part], text, re.IGNORECASE)]
+    told_by_words = [part for part in parts if part in _PARTS]
+    named = [part for part in told_by_words if re.search(_PARTS[part], text, re.IGNORECASE)]
     return named[0] if len(named) == 1 else parts[number % len(parts)]
 
 

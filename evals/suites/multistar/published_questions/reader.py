@@ -29,7 +29,7 @@ from evals.suites.multistar.published_questions.kinds import (
     shapes_in,
 )
 from evals.suites.multistar.published_questions.store import PICTURES, Stored
-from evals.suites.multistar.questions import Part
+from evals.suites.multistar.questions import Part, QuestionAttribute, Stage
 from evals.suites.multistar.questions.graph import chain_nodes
 
 DIRECT_FILE: Final = "question.json"
@@ -192,19 +192,11 @@ def _read_direct(found: Import, path: Path, numbers: Counter[str], scenes: dict[
     for number, entry in enumerate(data["questions"]):
         with _Leaving(found, path, f"question {number + 1}"):
             text, options, key = _asked(entry, "answer")
-            stage = next(
-                (
-                    stage
-                    for start, stage in STAGE_OF_FILE.items()
-                    if str(entry.get("template_filename")).startswith(start)
-                ),
-                None,
-            )
-            if stage is None:
-                raise ValueError(f"no stage is known for template {str(entry.get('template_filename'))[:60]!r}")
+            stage = _stage_of(str(entry.get("template_filename")))
             attribute = attribute_of(text, options)
-            divided = parts and (stage in ("1R", "2R") or (stage == "2P" and attribute in ("shape", "size", "color")))
-            part = part_of(text, parts, seen[stage, attribute]) if divided else None
+            part = None
+            if parts and _is_on_one_part(stage, attribute):
+                part = part_of(text, parts, seen[stage, attribute])
             seen[stage, attribute] += 1
             image = path.parent.parent / _text(entry, "image_filename")
             asked = Asked(stage, attribute, part, text, options, key, _panels(image.name, panels))
@@ -230,8 +222,26 @@ def _read_direct(found: Import, path: Path, numbers: Counter[str], scenes: dict[
             )
 
 
+def _stage_of(template: str) -> Stage:
+    for start, stage in STAGE_OF_FILE.items():
+        if template.startswith(start):
+            return stage
+    raise ValueError(f"no stage is known for template {template[:60]!r}")
+
+
+def _is_on_one_part(stage: Stage, attribute: QuestionAttribute) -> bool:
+    """Whether a direct question is on one part where panels have several: rules, and looks of two panels."""
+    if stage == "2P":
+        return attribute in ("shape", "size", "color")
+    return stage in ("1R", "2R")
+
+
 def _one_configuration(entries: Iterable[Any]) -> Configuration:
-    names = {entry["config"] for entry in entries if isinstance(entry, dict) and isinstance(entry.get("config"), str)}
+    names: set[str] = set()
+    for entry in entries:
+        name = entry.get("config") if isinstance(entry, dict) else None
+        if isinstance(name, str):
+            names.add(name)
     if len(names) != 1:
         raise ValueError(f"is of {len(names)} configurations, not of one")
     return configuration_named(names.pop())
@@ -298,7 +308,8 @@ def _first_candidate(found: Import, path: Path, data: Iterable[Any]) -> int:
 def _entries(data: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
     for puzzle in data:
         questions = puzzle.get("questions") if isinstance(puzzle, dict) else None
-        yield from (one for one in questions if isinstance(one, dict)) if isinstance(questions, list) else ()
+        if isinstance(questions, list):
+            yield from (one for one in questions if isinstance(one, dict))
 
 
 def _chain(
@@ -413,9 +424,11 @@ def _asked(entry: Any, key_field: str) -> tuple[str, tuple[str, ...], int]:
 
 def _choices(entry: Mapping[str, Any]) -> list[str]:
     choices = entry.get("choices")
-    if isinstance(choices, list) and 2 <= len(choices) <= 26 and all(isinstance(choice, str) for choice in choices):
-        return choices
-    raise ValueError("choices: not a list of 2 to 26 texts")
+    if not isinstance(choices, list) or not all(isinstance(choice, str) for choice in choices):
+        raise ValueError("choices: not a list of 2 to 26 texts")
+    if not 2 <= len(choices) <= 26:
+        raise ValueError("choices: not a list of 2 to 26 texts")
+    return choices
 
 
 def _text(entry: Mapping[str, Any], name: str) -> str:

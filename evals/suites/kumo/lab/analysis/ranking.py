@@ -106,10 +106,11 @@ def _mean_optimum(runs: Sequence[Run]) -> float | None:
 
 def _agreement(shares: Mapping[str, Mapping[str, float]]) -> str:
     """Whether players find the same domains hard, in words; nothing where that cannot be told."""
-    players = [*dict.fromkeys(player for won in shares.values() for player in won)]
-    table = [
-        [won[player] for won in shares.values()] for player in players if all(player in w for w in shares.values())
-    ]
+    players = dict.fromkeys(player for won in shares.values() for player in won)
+    table = []
+    for player in players:
+        if all(player in won for won in shares.values()):
+            table.append([won[player] for won in shares.values()])
     if len(table) < 2 or len(shares) < 3:
         return ""
     w = concordance(table)

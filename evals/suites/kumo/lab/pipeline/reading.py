@@ -182,7 +182,14 @@ def _unknown_sentence(body: str, action: Action, task: Task, forms: Sequence[re.
 
 
 def _outcomes(task: Task) -> list[str]:
-    return [s.text for a in task.actions for s in a.states if not isinstance(s.value, str) or " " in s.text]
+    """Outcomes that are numbers, or that have several words."""
+    found = []
+    for action in task.actions:
+        for state in action.states:
+            is_number = not isinstance(state.value, str)
+            if is_number or " " in state.text:
+                found.append(state.text)
+    return found
 
 
 def _marked(text: str, names: Mapping[str, Sequence[str]]) -> str:

@@ -188,7 +188,10 @@ def _possible(action: Any, outcomes: dict[Any, list[Any]], notes: list[str]) -> 
     everywhere = set.intersection(*(set(gone) for gone in outcomes.values()))
     for truth in sorted(everywhere):
         notes.append(f"action {action!r}: says nothing of {truth!r} now, which all its outcomes ruled out")
-    return {outcome: [truth for truth in gone if truth not in everywhere] for outcome, gone in outcomes.items()}
+    found = {}
+    for outcome, gone in outcomes.items():
+        found[outcome] = [truth for truth in gone if truth not in everywhere]
+    return found
 
 
 def _drop_truths_without_rules(truths: dict[Any, Any], actions: Mapping[Any, Any], notes: list[str]) -> None:

@@ -100,8 +100,9 @@ class KumoPipeline(Suite):
         check_instance("suite", self)
         for setting in ("existing", "domains"):
             given = getattr(self, setting)
-            several = [given] if isinstance(given, str) else given
-            names = [name for each in several for name in (available_domains() if each == "all" else [each])]
+            names: list[str] = []
+            for each in [given] if isinstance(given, str) else given:
+                names += available_domains() if each == "all" else [each]
             object.__setattr__(self, setting, tuple(names))
         object.__setattr__(self, "items", tuple(self._items()))
 
