@@ -53,7 +53,14 @@ def expected_tokens(world: World, question: Chat, earlier: float, history: Histo
         history: How many earlier steps a question shows.
     """
     calls = expected_calls(world)
-    most_earlier = 0 if history == "none" else math.inf if history == "all" else history
+    most_earlier: float
+    match history:
+        case "none":
+            most_earlier = 0
+        case "all":
+            most_earlier = math.inf
+        case _:
+            most_earlier = history
     # Memory tasks begin with a step that is not asked, and shown all the same.
     shown = sum(min(answered + world.memory, most_earlier) for answered in range(round(calls)))
     return calls * tokens(question) + earlier * shown
@@ -83,6 +90,10 @@ def tokens(chat: Chat) -> float:
 
 
 def _tokens_of(parts: Sequence[Part]) -> float:
-    return sum(
-        picture_tokens(part) if isinstance(part, Picture) else len(part) / _CHARACTERS_PER_TOKEN for part in parts
-    )
+    total = 0.0
+    for part in parts:
+        if isinstance(part, Picture):
+            total += picture_tokens(part)
+        else:
+            total += len(part) / _CHARACTERS_PER_TOKEN
+    return total

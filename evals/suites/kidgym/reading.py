@@ -31,4 +31,6 @@ def read_reply(reply: Reply, actions: Sequence[str], decoder: Decoder = "lenient
         return decode(text, actions, reply.cut_off)
     if reply.cut_off and not re.search(r"<answer>.*?</answer>", text, re.IGNORECASE | re.DOTALL):
         return Reading(None, "cut off")
-    return (decode_as_paper if decoder == "paper" else decode_as_published)(text, actions)
+    if decoder == "paper":
+        return decode_as_paper(text, actions)
+    return decode_as_published(text, actions)

@@ -123,11 +123,10 @@ def _placement(world: World, action: Action) -> str:
     names = list(RING)
     opposite = names[(names.index(world.direction) + 4) % len(names)]
     place = next(name for name, cell in RING.items() if cell == action.cell)
-    turn = (
-        f" The {COUNTED[abs(world.turn) - 1]} position {'clockwise' if world.turn > 0 else 'counterclockwise'} is {place}."
-        if world.turn
-        else ""
-    )
+    turn = ""
+    if world.turn:
+        way = "clockwise" if world.turn > 0 else "counterclockwise"
+        turn = f" The {COUNTED[abs(world.turn) - 1]} position {way} is {place}."
     roman = ROMAN[world.positions.index(action.cell)]
     return (
         f"The opposite of {world.direction} is {opposite}.{turn} The position {place} of the {words(world.center)} is "

@@ -160,7 +160,8 @@ class KidGymSuite(Suite):
         """
         self._check()
         check_plan_size(tasks=len(self.tasks), levels=len(self._levels), modes=len(self._modes), episodes=self.episodes)
-        return [*(self._own_games() if "own" in self.environments else ()), *self._published_games()]
+        own = self._own_games() if "own" in self.environments else ()
+        return [*own, *self._published_games()]
 
     def _own_games(self) -> Iterator[Episode]:
         for name in self._names:
@@ -298,11 +299,13 @@ class KidGymSuite(Suite):
     @property
     def _conditions(self) -> Conditions:
         """How these games are played, in the words of the paper's own."""
+        sprites = "another skin" if self.skin else "own sprites"
         prompts = "other templates" if self.templates else "own"
+        told = in_words(self.presentation.changes(DEFAULT))
         return Conditions(
             games="drawn from seeds",
-            pictures=f"{'another skin' if self.skin else 'own sprites'}, {self.resolution} px a cell",
-            prompts=", ".join(filter(None, (prompts, in_words(self.presentation.changes(DEFAULT))))),
+            pictures=f"{sprites}, {self.resolution} px a cell",
+            prompts=f"{prompts}, {told}" if told else prompts,
             decoder="own" if self.decoder == "lenient" else self.decoder,
         )
 

@@ -96,9 +96,12 @@ class Templates:
         values = {**fields, "frames": tuple(frames)}
         chat = []
         for one in self.chat:
-            shown = enumerate(frames, 1) if one.each else [(0, frames[-1])]
-            for number, frame in shown:
-                parts = filled(one.text, {**values, "frame": frame, "number": str(number)} if one.each else values)
+            # Once, or with the fields of each frame once for every frame.
+            fillings = [values]
+            if one.each:
+                fillings = [{**values, "frame": frame, "number": str(place)} for place, frame in enumerate(frames, 1)]
+            for each in fillings:
+                parts = filled(one.text, each)
                 if parts:
                     chat.append(message(one.role, *parts))
         return tuple(chat)
@@ -210,5 +213,6 @@ def _message_of(where: str, entry: Any) -> ChatMessage:
     if not isinstance(entry["text"], str):
         raise ValueError(f"{where}: text must be a text, not {entry['text']!r:.60}")
     repeated = "each" in entry
-    check_fields(where, entry["text"], frozenset(), CHAT_FIELDS | {"number"} if repeated else CHAT_FIELDS)
+    fields = CHAT_FIELDS | {"number"} if repeated else CHAT_FIELDS
+    check_fields(where, entry["text"], frozenset(), fields)
     return ChatMessage(entry["role"], entry["text"], repeated)

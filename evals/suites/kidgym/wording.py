@@ -141,9 +141,10 @@ class Wording:
 
     def _filled(self, text: str, values: Mapping[str, str]) -> str:
         names = dict(self.names)
-        return Template(text).substitute(
-            {field: value if field in _TELLING else names.get(value, value) for field, value in values.items()}
-        )
+        said = {}
+        for field, value in values.items():
+            said[field] = value if field in _TELLING else names.get(value, value)
+        return Template(text).substitute(said)
 
 
 BUILT_IN: Final = Wording()
@@ -207,8 +208,10 @@ def _goals(data: Any) -> dict[str, Any]:
 
 def _task_of(name: str) -> tuple[str, bool]:
     """The task of a goal's name, and whether the rest of the name is right."""
-    name = name.removesuffix("_watching") if "continue" in ACTION_FIELDS.get(name.partition("_")[0], {}) else name
     task, _, level = name.partition("_")
+    if "continue" in ACTION_FIELDS.get(task, {}):
+        # A task that shows first what to remember.
+        task, _, level = name.removesuffix("_watching").partition("_")
     return task, level in ("", "L1", "L2", "L3")
 
 
@@ -217,10 +220,11 @@ def _of_actions(section: str, data: Any, reasons: bool) -> Iterator[tuple[str, s
         kinds = ACTION_FIELDS[task]
         for verb, text in _table(f"{section}, {task}", texts, tuple(kinds)).items():
             fields = frozenset(kinds[verb].split())
-            needed = frozenset() if reasons else fields & _TELLING
-            _check_text(
-                f"{section}, {task}, {verb}", text, fields | frozenset(GOAL_FIELDS[task] if reasons else ()), needed
-            )
+            needed = fields & _TELLING
+            if reasons:
+                # Reasons need tell no field, and may tell those of the goal, too.
+                needed, fields = frozenset(), fields | frozenset(GOAL_FIELDS[task])
+            _check_text(f"{section}, {task}, {verb}", text, fields, needed)
             yield f"{task}.{verb}", text
 
 

@@ -24,10 +24,11 @@ def diagnose_kumo(plan: pa.Table, ledger: pa.Table) -> Sequence[Table]:
     """
     runs = [run for run in join_runs(plan, ledger) if run.status == "done"]
     groups = groups_of(runs, lambda run: (run.player, run.difficulty))
-    judged = groups_of(
-        [run for run in runs if run.exact_late_tests is not None], lambda run: (run.player, run.difficulty)
-    )
-    return [_planning_table(groups), _deduction_table(groups), *([_exact_table(judged)] if judged else [])]
+    tables = [_planning_table(groups), _deduction_table(groups)]
+    judged = [run for run in runs if run.exact_late_tests is not None]
+    if judged:
+        tables.append(_exact_table(groups_of(judged, lambda run: (run.player, run.difficulty))))
+    return tables
 
 
 def _planning_table(groups: dict[tuple[str, ...], list[Run]]) -> Table:

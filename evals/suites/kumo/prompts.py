@@ -87,7 +87,8 @@ def world_note(world: World, domain: Domain) -> str:
 
     It is the same whether outcomes ignore or contradict the world, as that difference would tell something about the answer.
     """
-    return (_AGREES if world == "agree" else _NEED_NOT_AGREE).format(tests=domain.action.plural)
+    template = _AGREES if world == "agree" else _NEED_NOT_AGREE
+    return template.format(tests=domain.action.plural)
 
 
 def opening(
@@ -113,21 +114,27 @@ def opening(
     tests_listed = listed(task.action_names, presentation, *seed, *task.action_names)
     test, truth, truths = domain.action.singular, domain.truth.singular, domain.truth.plural
     count = len(task.valid_truths)
+    goal, how_many, all_right = domain.goal, ONE, f"the right {truth}"
+    if count > 1:
+        goal = SEVERAL_GOAL.format(tests=domain.action.plural, truths=truths)
+        how_many, all_right = SEVERAL, f"the right {truths}"
+    article = "an" if test[0] in "aeiou" else "a"
     rules = template.format(
-        goal=SEVERAL_GOAL.format(tests=domain.action.plural, truths=truths) if count > 1 else domain.goal,
-        how_many=(SEVERAL if count > 1 else ONE).format(count=count, truth=truth, truths=truths),
-        all_right=f"the right {truths if count > 1 else truth}",
+        goal=goal,
+        how_many=how_many.format(count=count, truth=truth, truths=truths),
+        all_right=all_right,
         a_right=_a_right(task),
         truth=truth,
         truths=truths,
-        a_test=f"{'an' if test[0] in 'aeiou' else 'a'} {test}",
+        a_test=f"{article} {test}",
         tests=domain.action.plural,
         limit=limit,
         truth_list="\n".join(f"- {name}" for name in truths_listed),
         test_list="\n".join(f"- {name}" for name in tests_listed),
         book=book.strip(),
     )
-    rules += f"\n\n{note}" if note else ""
+    if note:
+        rules += f"\n\n{note}"
     rules += history_note(presentation)
     return message("system", rules), message("user", f"{START}\n\n{_ask(task, domain)}")
 

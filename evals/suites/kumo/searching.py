@@ -27,7 +27,9 @@ def _pool() -> ThreadPoolExecutor:
 def optimal_play(task: Task) -> tuple[str, ...]:
     """The tests of perfect play on what this task shows, in order, and last the truth that it names; may take seconds."""
     moves = known_optima().get(game_key(task))
-    return place_names(task, moves if moves is not None else _answer(task, None))
+    if moves is None:
+        moves = _answer(task, None)
+    return place_names(task, moves)
 
 
 def best_move(task: Task, taken: tuple[str, ...]) -> str:

@@ -24,9 +24,15 @@ EXACT = "exact_oracle"
 def shortcuts_of(task: Task, taken: Sequence[str], episode_id: str) -> dict[str, Callable[[], str]]:
     """What each of the shortcut players would reply after the tests in ``taken``."""
     known = tuple(dict.fromkeys(taken))
+
+    def one_test() -> str:
+        if not known:
+            return _best_split(task, known)
+        return _guess(task, known) or _likeliest(task, known)
+
     return {
         "names_at_once": lambda: _likeliest(task, ()),
-        "one_test": lambda: (_guess(task, known) or _likeliest(task, known)) if known else _best_split(task, known),
+        "one_test": one_test,
         "random_tests": lambda: _certain(task, known) or _any_test(task, known, stable_seed(episode_id, len(taken))),
         "greedy": lambda: _certain(task, known) or _best_split(task, known),
         EXACT: lambda: exact.best(task, known),

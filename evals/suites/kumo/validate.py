@@ -182,5 +182,7 @@ def _mean(name: str, measured: Sequence[Quality]) -> Cell:
 
 
 def _cell(name: str, value: float | None, least: int = 0) -> Cell:
-    digits = max(least, _DIGITS.get(name, 1 if name.endswith("log10") else 0))
-    return None if value is None or math.isinf(value) else rounded(value, digits)
+    if value is None or math.isinf(value):
+        return None
+    usual = 1 if name.endswith("log10") else 0
+    return rounded(value, max(least, _DIGITS.get(name, usual)))

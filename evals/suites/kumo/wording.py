@@ -96,10 +96,14 @@ class PublishedWording:
         """
         name = player.lower()
         if "gemma" in name:
-            return (_user("\n".join(str(part) for each in chat for part in each.parts)),)
-        if "claude" in name or name in ("o1-mini", "o1-preview"):
-            return tuple(message("user", *each.parts) if each.role == "system" else each for each in chat)
-        return chat
+            texts = [str(part) for each in chat for part in each.parts]
+            return (_user("\n".join(texts)),)
+        if "claude" not in name and name not in ("o1-mini", "o1-preview"):
+            return chat
+        sent = []
+        for each in chat:
+            sent.append(message("user", *each.parts) if each.role == "system" else each)
+        return tuple(sent)
 
     @property
     def _instruction(self) -> str:

@@ -85,4 +85,4 @@ def _weights(answers: Sequence[Answered]) -> Iterator[Table]:
 
 def _mean_weight(answers: Sequence[Answered]) -> Cell:
     weights = [answer.score.parents_weight for answer in answers if answer.score]
-    return rounded(sum(weights) / len(weights) if weights else None, 2)
+    return rounded(sum(weights) / len(weights), 2) if weights else None

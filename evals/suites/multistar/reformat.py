@@ -76,12 +76,14 @@ def _one_panel(parent: Question, answer: str, target: Question, paper_literal: b
     panel = f"the {_panel(_number(parent), target, paper_literal)} panel"
     area = _area(parent, panel)
     if parent.attribute == "number":
-        return f"There {'is 1 object' if answer == '1' else f'are {answer} objects'} in {area}."
+        objects = "is 1 object" if answer == "1" else f"are {answer} objects"
+        return f"There {objects} in {area}."
     if parent.attribute == "position":
         return f"In {panel}, the {parent.subject} is {located(answer)}."
     if parent.attribute == "shape":
         return f"In {panel}, the object {located(parent.subject)} is {_one(answer)}."
-    return f"In {area} there {'is' if answer.startswith('only') else 'are'} {answer}."
+    verb = "is" if answer.startswith("only") else "are"
+    return f"In {area} there {verb} {answer}."
 
 
 def _number(parent: Question) -> str:

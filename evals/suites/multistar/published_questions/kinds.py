@@ -159,6 +159,10 @@ def said(stage: Stage, attribute: QuestionAttribute | None, option: str) -> str:
 
 def place_words(place: str) -> str:
     """A place as our sentences call it."""
-    if place in ("left", "right", "top", "bottom", "down"):
-        return f"{'bottom' if place == 'down' else place} part"
-    return "center" if place == "middle center" else re.sub(r"^(top|middle|bottom) ", r"\1-", place)
+    if place in ("left", "right", "top", "bottom"):
+        return f"{place} part"
+    if place == "down":
+        return "bottom part"
+    if place == "middle center":
+        return "center"
+    return re.sub(r"^(top|middle|bottom) ", r"\1-", place)

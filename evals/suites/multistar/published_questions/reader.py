@@ -108,7 +108,9 @@ class _Leaving:
     """Leaves out, by name, what raises ``ValueError`` within."""
 
     def __init__(self, found: Import, path: Path, what: str = "") -> None:
-        self.found, self.name = found, found.named(path) + (f", {what}" if what else "")
+        self.found, self.name = found, found.named(path)
+        if what:
+            self.name += f", {what}"
 
     def __enter__(self) -> None:
         pass
@@ -327,8 +329,9 @@ def _chain(
     by_node: dict[str, tuple[int, Mapping[str, Any]]] = {}
     for place, entry in enumerate(puzzle["questions"]):
         if isinstance(entry, dict):
-            stage, attribute = str(entry.get("stage")), entry.get("attribute")
-            by_node["final" if stage == "final" else f"{attribute}/{stage}"] = place, entry
+            stage = str(entry.get("stage"))
+            name = "final" if stage == "final" else f"{entry.get('attribute')}/{stage}"
+            by_node[name] = place, entry
     nodes = {node.name: node for node in chain_nodes(configuration)}
     for name in by_node.keys() - nodes.keys():
         found.left_out.append(
@@ -342,11 +345,8 @@ def _chain(
         what = f"puzzle {number + 1}, question {place + 1}"
         with _Leaving(found, path, what):
             if name == "final":
-                text, options, key = (
-                    _text(entry, "question"),
-                    tuple("12345678"),
-                    _number(entry, "correct_answer") - first,
-                )
+                text, options = _text(entry, "question"), tuple("12345678")
+                key = _number(entry, "correct_answer") - first
                 if not 0 <= key < len(options):
                     raise ValueError(f"key {key + first} is none of the candidates")
             else:

@@ -52,7 +52,8 @@ def _sketch(problem: Problem, seed: int, panels: Panels, node: Node) -> Sketch:
     if node.attribute in ("size", "position"):
         seen = _single(problem, seed, as_drawn(problem, panels), node)
         # The words for an object ("smallest square") count only if they would be the same for what the picture shows.
-        draft = only_if_seen(draft, seen if seen.text == draft.text else None)
+        same_words = seen.text == draft.text
+        draft = only_if_seen(draft, seen if same_words else None)
     return Sketch(node.name, "1P", node.attribute, node.part, one_panel(problem, panel), draft)
 
 

@@ -124,7 +124,9 @@ def relations(one: Object, other: Object) -> tuple[str, ...]:
 
 def same_in_panel(rng: random.Random, attribute: QuestionAttribute, objects: Objects) -> Draft:
     """Whether all of several objects are alike."""
-    text = rng.choice(_ALIKE).format(attribute=attribute) + (NOTES[attribute] if attribute == "size" else "")
+    text = rng.choice(_ALIKE).format(attribute=attribute)
+    if attribute == "size":
+        text += NOTES[attribute]
     truth, other = ("yes", "no") if alike(objects, attribute) else ("no", "yes")
     return Draft(text, truth, (other,), 2)
 

@@ -18,6 +18,7 @@ from evals.suites.multistar.questions.question import (
     Part,
     Question,
     QuestionAttribute,
+    Stage,
     dice,
 )
 from evals.suites.multistar.questions.scene import Objects, Panels, as_drawn, scene, unique_shapes
@@ -101,7 +102,8 @@ def _on_one_panel(problem: Problem, seed: int, panels: Panels) -> Iterator[Sketc
         if attribute == "size":
             again = template(dice(problem, seed, node), as_drawn(problem, panels))
             draft = only_if_seen(draft, again and again[1])
-        yield Sketch(node, "1P-B" if "1P-B" in node else "1P-C", attribute, None, one_panel(problem, panel), draft)
+        stage: Stage = "1P-B" if "1P-B" in node else "1P-C"
+        yield Sketch(node, stage, attribute, None, one_panel(problem, panel), draft)
 
 
 def _first(rng: random.Random, panels: Panels, suits: Callable[[Objects], object]) -> int | None:

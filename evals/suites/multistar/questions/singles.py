@@ -62,7 +62,9 @@ def shape(rng: random.Random, item: Object) -> Draft:
 def position(rng: random.Random, subject: str, place: str, names: Sequence[str]) -> Draft:
     """Where an object is, among four positions; an object told by counting gives its position half away."""
     counted = subject.endswith("reading order")
-    text = rng.choice(_POSITION).format(subject=subject) + (_READING if counted else "")
+    text = rng.choice(_POSITION).format(subject=subject)
+    if counted:
+        text += _READING
     untrue = tuple(name for name in names if name != place)
     return Draft(text, place, untrue, 4, subject, hint="counted" if counted else "", counts=not counted)
 
@@ -78,6 +80,9 @@ def position_or_absent(rng: random.Random, subject: str, place: str | None, name
 def all_alike(rng: random.Random, attribute: QuestionAttribute, objects: Objects, area: str) -> Draft:
     """Several objects alike, several that differ, or only one."""
     one, several, single = ALIKE[attribute]
-    truth = single if len(objects) == 1 else one if alike(objects, attribute) else several
+    truth = one if alike(objects, attribute) else several
+    if len(objects) == 1:
+        truth = single
     text = rng.choice(_ALIKE).format(area=area, noun=attribute)
-    return Draft(text, truth, tuple(answer for answer in (one, several, single) if answer != truth), 3)
+    untrue = tuple(answer for answer in (one, several, single) if answer != truth)
+    return Draft(text, truth, untrue, 3)

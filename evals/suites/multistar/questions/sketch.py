@@ -126,7 +126,8 @@ def row_sketch(
     asked = draft(panels)
     if attribute == "size":
         asked = only_if_seen(asked, draft(as_drawn(problem, panels)))
-    return Sketch(name, stage, attribute, part, one_row(problem) if stage == "1R" else two_rows(problem), asked)
+    picture = one_row(problem) if stage == "1R" else two_rows(problem)
+    return Sketch(name, stage, attribute, part, picture, asked)
 
 
 def _has_twin(problem: Problem) -> bool:

@@ -100,7 +100,9 @@ def _three_values(attribute: QuestionAttribute, rows: int) -> str:
 
 
 def _amount(step: int, unit: str) -> str:
-    return f"one{unit}" if abs(step) == 1 else f"two{unit}s" if unit else "two"
+    if abs(step) == 1:
+        return f"one{unit}"
+    return f"two{unit}s" if unit else "two"
 
 
 def _constant_statement(attribute: QuestionAttribute, rows: int, *, mixed: bool) -> str:

@@ -38,7 +38,8 @@ def located(place: str) -> str:
     if place in PART_WORD.values():
         return f"in the {place}"
     corner, _, part = place.partition(" of ")
-    return f"in the {corner} position{' of ' if part else ''}{part}"
+    position = f"in the {corner} position"
+    return f"{position} of {part}" if part else position
 
 
 def places(configuration: Configuration) -> tuple[str, ...]:

@@ -159,9 +159,12 @@ def _write_text(task: Task, domain: Domain) -> str:
 def _tests(task: Task, definitions: Mapping[str, str] | None = None) -> str:
     lines = []
     for action in task.actions:
-        lines.append(f"- {action.name}{f': {definitions[action.name]}' if definitions else ''}")
+        definition = f": {definitions[action.name]}" if definitions else ""
+        lines.append(f"- {action.name}{definition}")
         for state in action.states:
-            lines.append(f"  - {state.text} {action.unit}".rstrip() + f": {'; '.join(state.rules_out) or 'nothing'}")
+            outcome = f"{state.text} {action.unit}".rstrip()
+            gone = "; ".join(state.rules_out) or "nothing"
+            lines.append(f"  - {outcome}: {gone}")
     return "\n".join(lines)
 
 

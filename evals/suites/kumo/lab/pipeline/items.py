@@ -72,7 +72,8 @@ def most_calls(stage: Stage, repairs: int) -> int:
     whole = CONTINUATIONS + 1
     if stage in ("write", "revise"):
         return whole
-    return whole * (repairs + 1) + (whole if stage == "check" else 0)
+    repaired = whole * (repairs + 1)
+    return repaired + whole if stage == "check" else repaired
 
 
 def propose_items(proposals: int, per_reply: int, existing: Sequence[str]) -> list[Item]:

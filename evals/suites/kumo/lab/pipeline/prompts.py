@@ -124,9 +124,11 @@ def repair(chat: Chat, reply: str, complaints: Sequence[str], patch: bool = Fals
 
 def listed(complaints: Sequence[str]) -> str:
     """Complaints as a list, the first twenty of them."""
-    more = len(complaints) - MOST_COMPLAINTS
     lines = [f"- {complaint}" for complaint in complaints[:MOST_COMPLAINTS]]
-    return "\n".join([*lines, *([f"- and {more} more of the same kinds"] if more > 0 else [])])
+    more = len(complaints) - MOST_COMPLAINTS
+    if more > 0:
+        lines.append(f"- and {more} more of the same kinds")
+    return "\n".join(lines)
 
 
 FINGERPRINT = stable_hash(CONTINUE, PROBLEMS, _GAME, _PROPOSE, _CONFIGURE, _REPAIR, _AGAIN, _PATCH, MOST_COMPLAINTS)

@@ -57,8 +57,9 @@ def _save_proposals(folder: Folder, suite: KumoPipeline) -> Saved:
 
 def _save_domains(folder: Folder, suite: KumoPipeline) -> Saved:
     done, known = folder.run("configure"), suite.known()
+    rows = done.results() if done else {}
     accepted, refused = list[tuple[str, str]](), list[str]()
-    for row in (done.results() if done else {}).values():
+    for row in rows.values():
         name = Path(row["task"]).name
         if not row["result"]:
             refused.append(f"{name}: {row['complaints'][0]}")

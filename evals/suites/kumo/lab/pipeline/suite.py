@@ -114,10 +114,13 @@ class KumoPipeline(Suite):
         """Ask for one item until it is accepted or given up; success is acceptance."""
         item = self._by_number[episode.index]
         if isinstance(item.work, Draft):
-            if self.stage == "check":
-                outcome, tally = await check_book(conversation, item.work, self.repairs)
-            else:
-                outcome, tally = await (write_book if self.stage == "write" else revise_book)(conversation, item.work)
+            match self.stage:
+                case "check":
+                    outcome, tally = await check_book(conversation, item.work, self.repairs)
+                case "write":
+                    outcome, tally = await write_book(conversation, item.work)
+                case _:
+                    outcome, tally = await revise_book(conversation, item.work)
         elif isinstance(item.work, Proposal):
             outcome, tally = await configure(conversation, item.work, self.truths, self.actions, self.repairs)
         else:
