@@ -90,10 +90,10 @@ def tokens(chat: Chat) -> float:
 
 
 def _tokens_of(parts: Sequence[Part]) -> float:
-    total = 0.0
-    for part in parts:
-        if isinstance(part, Picture):
-            total += picture_tokens(part)
-        else:
-            total += len(part) / _CHARACTERS_PER_TOKEN
-    return total
+    return sum(_tokens_of_part(part) for part in parts)
+
+
+def _tokens_of_part(part: Part) -> float:
+    if isinstance(part, Picture):
+        return picture_tokens(part)
+    return len(part) / _CHARACTERS_PER_TOKEN
