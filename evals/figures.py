@@ -96,6 +96,13 @@ class Figure:
         }
 
     @property
+    def _estimates(self) -> list[Estimate]:
+        """Those among the values that can be drawn."""
+        values = itertools.chain.from_iterable((*series.x, *series.y) for series in self.series)
+        estimates = [value for value in values if isinstance(value, Estimate)]
+        return [estimate for estimate in estimates if middle(estimate) is not None]
+
+    @property
     def caption(self) -> str:
         """What must be known to read the figure: what it shows, what the bars are, how many observations stand behind a value.
 
@@ -105,9 +112,7 @@ class Figure:
         >>> Figure("toy", "Toy: success by level", "dots", (series,), intervals=bars).caption
         'Toy: success by level. Bars: 95 % confidence, clustered by game; n = 16 to 20 episodes a value.'
         """
-        drawn = itertools.chain.from_iterable((*series.x, *series.y) for series in self.series)
-        estimates = [value for value in drawn if isinstance(value, Estimate)]
-        shown = [value for value in estimates if middle(value) is not None]
+        shown = self._estimates
         parts = list[str]()
         has_bars = any(value.has_interval for value in shown)
         if self.intervals and has_bars:

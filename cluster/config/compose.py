@@ -97,8 +97,10 @@ def plain_values(config: DictConfig) -> dict[str, Any]:
         missing = re.search(r"Missing mandatory value: ([\w.]+)", str(error))
         if missing is None:
             raise UserError(_tidy(error)) from error
-        # of an interpolation, the key that it reads; else the last part of the key alone
-        key = missing[1] if "." in missing[1] else error.full_key or missing[1]
+        # Of an interpolation, the key that it reads; else the last part of the key alone.
+        key = missing[1]
+        if "." not in key:
+            key = error.full_key or key
         raise UserError(f"{key}: is missing; set {key}=...") from error
     return plain
 

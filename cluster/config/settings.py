@@ -456,10 +456,11 @@ def _engine(engine: dict[str, Any], given: Mapping[str, tuple[str, Any]]) -> dic
     check_section("model.engine", engine, given=GIVEN)
     engine = dict(engine)
     for name, (place, value) in given.items():
-        if value and name not in settings_of(cls):
+        if not value:
+            continue
+        if name not in settings_of(cls):
             raise UserError(f"{place}: model.engine.type={engine[TYPE]} takes none")
-        if value:
-            engine[name] = value
+        engine[name] = value
     try:
         return {**engine, **cls.texts_of_files(engine)}
     except ValueError as error:

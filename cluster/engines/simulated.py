@@ -174,10 +174,10 @@ class SimulatedEngine(Engine):
             EngineError: the simulated failure.
             EngineDiedError: a simulated death.
         """
-        if self._poison and any(
-            self._poison in part for each in request.chat for part in each.parts if isinstance(part, str)
-        ):
-            self._die("a prompt killed it")
+        if self._poison:
+            texts = [part for each in request.chat for part in each.parts if isinstance(part, str)]
+            if any(self._poison in text for text in texts):
+                self._die("a prompt killed it")
         if self._fault == "exit":
             raise EngineDiedError("it died before")
         prompt_tokens = prompt_length(request.chat)
@@ -185,7 +185,8 @@ class SimulatedEngine(Engine):
             raise PromptTooLong(f"the prompt has {prompt_tokens} tokens, the model's context {self.max_model_len}")
         start = time.monotonic()
         rng = random.Random(request.seed)
-        tokens = self._length(rng, self.max_model_len - prompt_tokens) if not request.labels else 1
+        # A label is one token.
+        tokens = 1 if request.labels else self._length(rng, self.max_model_len - prompt_tokens)
         fails = rng.random() < self.failure_rate and request.id not in self._failed_once
         await self._slots.acquire()
         try:
@@ -201,9 +202,10 @@ class SimulatedEngine(Engine):
         self.load.cached_tokens += cached
         self.load.completion_tokens += tokens
         text = self.answer(request)
+        has_ended = request.labels or request.options or tokens < self.sampling.max_tokens
         return Reply(
             text=text,
-            finish="stop" if request.labels or request.options or tokens < self.sampling.max_tokens else "length",
+            finish="stop" if has_ended else "length",
             prompt_tokens=prompt_tokens,
             completion_tokens=tokens,
             cached_tokens=cached,

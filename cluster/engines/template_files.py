@@ -207,7 +207,8 @@ def check_template(settings: Mapping[str, Any]) -> None:
     template = find_template(settings)
     if template is None:
         return
-    if excess := _excess(template, settings):
+    excess = _excess(template, settings)
+    if excess:
         raise TemplateError(
             f"the chat template of {settings['model']} takes more than {excess} for a short chat. "
             "Give another one with model.engine.chat_template"

@@ -355,11 +355,15 @@ class VLLMEngine(Engine):
         scores = label_scores(labels, answer) if labels else None
         if scores:
             text = request.labels[scores.logprobs.index(max(scores.logprobs))]
+        elif parameters.detokenize:
+            text = answer.text
         else:
-            text = answer.text if parameters.detokenize else self._tokens.decode(answer.token_ids)
+            text = self._tokens.decode(answer.token_ids)
+        # A label is one token, so its length is no limit that it met.
+        is_cut_off = answer.finish_reason == "length" and not labels
         reply = Reply(
             text=text,
-            finish="length" if answer.finish_reason == "length" and not labels else "stop",
+            finish="length" if is_cut_off else "stop",
             prompt_tokens=len(output.prompt_token_ids),
             completion_tokens=len(answer.token_ids),
             cached_tokens=output.num_cached_tokens or 0,

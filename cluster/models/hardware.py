@@ -108,10 +108,11 @@ def hardware_table(
     if engine is None or model is None:
         return None
     length = engine.get("max_model_len") or CONTEXT
-    used = gpus_of({**engine, **(engine.get("vllm") or {})})
+    passed = engine.get("vllm") or {}
+    used = gpus_of({**engine, **passed})
     halfway = (prompt_tokens + reply_tokens / 2) / max(1.0, calls)
-    precision = (engine.get("vllm") or {}).get("quantization") or ""
-    precision = precision if precision == "fp8" else ""
+    # Of other quantizations the weights count as published.
+    precision = "fp8" if passed.get("quantization") == "fp8" else ""
     rows: list[tuple[Cell, ...]] = []
     slots, crowded = engine.get("max_num_seqs") or 64, list[str]()
     for name, gpu in gpus().items():

@@ -259,6 +259,9 @@ def shape_of(files: Files) -> Shape:
     kinds: Sequence[str] = text.get("layer_types") or ()
     shared = int(text.get("num_kv_shared_layers") or 0)  # these use the cache of others
     own = kinds[: len(kinds) - shared]
+    window = 0
+    if "sliding_attention" in own:
+        window = int(text.get("sliding_window") or 0)
     return Shape(
         layers - shared,
         heads,
@@ -267,7 +270,7 @@ def shape_of(files: Files) -> Shape:
         whole=own.count("full_attention") if own else None,
         whole_kv=text.get("num_global_key_value_heads"),
         whole_dim=text.get("global_head_dim"),
-        window=int(text.get("sliding_window") or 0) if "sliding_attention" in own else 0,
+        window=window,
         state=round(own.count("linear_attention") * _state(text) / 2**20),
     )
 

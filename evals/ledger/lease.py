@@ -131,7 +131,9 @@ def read_mark(part: Path) -> str:
 def counted_parts(run_dir: Path) -> tuple[list[str], int]:
     """Names of the parts that count so far, and the highest number of a lease that one of them names."""
     fence = read_fence(run_dir)
-    known = (fence.lease.inherited if fence.lease else None) or frozenset()
+    known: frozenset[str] = frozenset()
+    if fence.lease:
+        known = fence.lease.inherited or known
     counted, highest = [], 0
     for path in sorted((run_dir / "episodes").glob("*.parquet")):
         if path.name in known:

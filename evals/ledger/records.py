@@ -265,7 +265,8 @@ def _planned(table: pa.Table, unchanged: bool) -> Iterator[Episode]:
         for episode_id, *values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             episode = Episode(*values)
             if unchanged and seen:
-                vars(episode)["id"] = episode_id  # where ``cached_property`` keeps it
+                # Where ``cached_property`` keeps it.
+                vars(episode)["id"] = episode_id
                 yield episode
                 continue
             if episode.id != episode_id:

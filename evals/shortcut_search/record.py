@@ -99,11 +99,12 @@ def read_record(path: Path) -> SearchRecord:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise FileError(path, f"is no record of a search for shortcuts: {error!r}") from error
     known = {each.name for each in feature_classes(record.senses)}
-    named = {name for cell in record.cells.values() for name in cell.success}
-    if named - known:
-        raise FileError(
-            path, f"names the feature class {min(named - known)!r}; its senses have {', '.join(sorted(known))}"
-        )
+    named = set[str]()
+    for cell in record.cells.values():
+        named.update(cell.success)
+    unknown = named - known
+    if unknown:
+        raise FileError(path, f"names the feature class {min(unknown)!r}; its senses have {', '.join(sorted(known))}")
     return record
 
 

@@ -114,16 +114,17 @@ class Site:
     # --- one page each ---------------------------------------------------------------------------------------------------
 
     def _index_page(self, models: Sequence[str], boards: Sequence[Board]) -> str:
-        cells = {}
+        cells, references, columns = {}, [], []
         for place, board in enumerate(boards):
             for row in board.rows:
                 cells[row.entry.player, place] = row
+            references.append(self._board_parts(board)["references"])
+            file = f"{suite_file(board.suite)}#{_anchor(board)}"
+            columns.append({"file": file, "name": self._name(board, boards)})
         rows = []
         for player in models:
             of_player = [cells.get((player, place)) for place in range(len(boards))]
             rows.append({"player": player, "file": player_file(player), "cells": of_player})
-        references = [self._board_parts(board)["references"] for board in boards]
-        columns = [{"file": f"{suite_file(b.suite)}#{_anchor(b)}", "name": self._name(b, boards)} for b in boards]
         played = [_run_facts(part) for part in self.parts]
         return self._page("index.html", self.title, rows=rows, columns=columns, runs=played, references=references)
 
@@ -140,14 +141,16 @@ class Site:
         # The paper's rows stand once, beside the board with the most models.
         paper = paper_table(boards[0])
         of_suite = {part.name: part.tables[suite] for part in self.parts if suite in part.tables}
-        headlines = [table for table in joined_tables(of_suite) if table.headline]
-        own = [table for table in headlines if len(table.rows) <= _MOST_ROWS]
+        tables = []
+        for table in joined_tables(of_suite):
+            if table.headline and len(table.rows) <= _MOST_ROWS:
+                tables.append(table_parts(table))
         return self._page(
             "suite.html",
             self.titles[suite],
             boards=[self._board_parts(board) for board in boards],
             papers=[table_parts(paper)] if paper else [],
-            tables=[table_parts(table) for table in own],
+            tables=tables,
             settings=[table_parts(settings)] if settings else [],
         )
 

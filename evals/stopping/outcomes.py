@@ -89,17 +89,19 @@ class StopState:
         decisions = []
         for group in self.groups:
             decision = group.decision
-            ends = {
-                name: getattr(decision.estimate, name) if decision.games else None for name in ("mean", "low", "high")
-            }
+            ends: dict[str, float | None] = dict.fromkeys(("mean", "low", "high"))
+            if decision.games:
+                ends = {name: getattr(decision.estimate, name) for name in ends}
             decisions.append(
                 {
                     "about": group.name,
                     "verdict": decision.verdict,
                     "games": decision.games,
                     "planned_games": group.planned,
+                    "e_value": decision.e_value,
+                    "estimate": ends,
+                    "text": sentence(self.rule, self.player, group),
                 }
-                | {"e_value": decision.e_value, "estimate": ends, "text": sentence(self.rule, self.player, group)}
             )
         return {"rule": self.rule.to_json(), "player": self.player, "stopped": self.stopped, "decisions": decisions}
 

@@ -61,10 +61,13 @@ class StopRule:
     """For ``decided``: the player, or the run, that is compared with."""
 
     def __post_init__(self) -> None:
-        if self.kind == "decided" and not self.against:
-            raise ValueError("stop=decided: needs against=RUN or against=PLAYER, whom the model is compared with")
-        if self.kind == "precise" and self.precision is None:
-            raise ValueError("stop=precise: needs precision, half the width of the interval to stop at, such as .02")
+        match self.kind:
+            case "decided" if not self.against:
+                raise ValueError("stop=decided: needs against=RUN or against=PLAYER, whom the model is compared with")
+            case "precise" if self.precision is None:
+                raise ValueError(
+                    "stop=precise: needs precision, half the width of the interval to stop at, such as .02"
+                )
         if self.bounds is None:
             if self.measure not in FROM_0_TO_1:
                 raise ValueError(

@@ -37,7 +37,10 @@ def variance_shares(conditions: Sequence[Condition], observations: Measured, mea
     places = {tuple(condition.levels.values()): place for place, condition in enumerate(conditions)}
     if not places.keys() >= {*combinations}:
         return {}
-    values = [values_of(observations[places[combination]][measure]) for combination in combinations]
+    values = []
+    for combination in combinations:
+        played = observations[places[combination]]
+        values.append(values_of(played[measure]))
     common = sorted(set.intersection(*map(set, values)), key=repr)
     by_game: dict[object, list[int]] = {}
     for number, (_, game, _) in enumerate(common):

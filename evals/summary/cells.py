@@ -30,6 +30,9 @@ def success_table(suite: str, run: RunData, title: str = "") -> Table:
         rows_of[tuple(row[name] for name in CELL)].append(row)
     # Where a score is not just whether the game was won.
     partial = any(row["score"] not in (None, float(bool(row["success"]))) for row in ledger)
+    columns = [*CELL, "planned", "done", "failed", "cut off", "success"]
+    if partial:
+        columns.append("score")
     rows: list[tuple[Cell, ...]] = []
     for cell, planned in Counter(cells).items():
         games = rows_of[cell]
@@ -45,7 +48,7 @@ def success_table(suite: str, run: RunData, title: str = "") -> Table:
     return Table(
         name=f"{suite}_success",
         title=title or suite,
-        columns=(*CELL, "planned", "done", "failed", "cut off", "success", *(["score"] if partial else [])),
+        columns=tuple(columns),
         rows=tuple(rows),
         notes=("A failed episode counts as no success.",),
         headline=True,

@@ -30,14 +30,15 @@ def _scores(table: Mapping[str, Any]) -> Iterator[tuple[str, Number]]:
     seen: set[str] = set()
     for number, row in enumerate(table["rows"]):
         keys = itertools.takewhile(lambda cell: isinstance(cell, str), row)
-        label = "/".join(_clean(key) for key in keys)
+        label = "/".join(map(_clean, keys))
         if label in seen:
             label = f"{label}/{number}".strip("/")
         seen.add(label)
         for column, cell in zip(table["columns"], row, strict=True):
             if not isinstance(cell, Mapping):
                 continue
-            name = "/".join(part for part in (table["name"], label, _clean(column)) if part)
+            parts = (table["name"], label, _clean(column))
+            name = "/".join(filter(None, parts))
             ends = {name: cell["mean"], f"{name}/low": cell["low"], f"{name}/high": cell["high"]}
             for key, value in ends.items():
                 if value is not None:

@@ -86,6 +86,7 @@ def paired_effects(first: Iterable[Observation], second: Iterable[Observation]) 
     """
     others = {(one.cell, one.game, one.unit): one.value for one in second}
     pairs: defaultdict[tuple[str, ...], list[tuple[float, float, Hashable]]] = defaultdict(list)
+    # Observations whose twin is missing, of either side.
     alone = defaultdict[tuple[str, ...], int](int)
     for one in first:
         twin = others.pop((one.cell, one.game, one.unit), None)
@@ -220,8 +221,11 @@ def column_measure(run: RunData, player: str, column: str = "success") -> Measur
     counts_failed = column in ("success", "score")
     observations = []
     for row in run.episodes(list(dict.fromkeys(names))).to_pylist():
+        if row["player"] != player:
+            continue
+        # A failed episode counts as no success, but has no other value.
         counts_anyway = counts_failed and row["status"] == "failed"
-        if row["player"] != player or (row[column] is None and not counts_anyway):
+        if row[column] is None and not counts_anyway:
             continue
         cell = (row["task"], row["level"], row["mode"])
         game = (row["task"], row["level"], row["index"], row["seed"])
@@ -289,15 +293,16 @@ def sign_flip_p(sums: Sequence[float]) -> float:
 
     Exact where all are whole numbers (up to ``EXACT_TOTAL`` where their sizes differ); else by ``DRAWS`` seeded draws.
     """
+    # In the order of size: the same numbers are drawn for each, whatever the order of the games.
     sizes = sorted(abs(each) for each in sums if each)
-    counts = Counter(
-        sizes
-    )  # in the order of size: the same numbers are drawn for each, whatever the order of the games
+    counts = Counter(sizes)
     observed = abs(math.fsum(sums))
     if not counts:
         return 1.0
     total = math.fsum(size * count for size, count in counts.items())
-    if all(size.is_integer() for size in counts) and (len(counts) == 1 or total <= EXACT_TOTAL):
+    are_whole = all(size.is_integer() for size in counts)
+    are_few = len(counts) == 1 or total <= EXACT_TOTAL
+    if are_whole and are_few:
         # Sums of whole numbers: the distribution is a convolution of binomials, one for each size of difference.
         positive = _positive_sums({int(size): count for size, count in counts.items()})
         extreme = np.abs(2 * np.arange(len(positive)) - total) >= observed - 1e-9
