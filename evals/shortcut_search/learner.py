@@ -34,14 +34,14 @@ def among(options: Sequence[Mapping[str, Value]]) -> list[dict[str, Value]]:
     completed = [dict(values) for values in options]
     names = dict.fromkeys(itertools.chain.from_iterable(options))
     for name in names:
-        having = [values for values in completed if name in values]
-        held = [values[name] for values in having]
-        all_have_it = len(held) == len(options)
+        places = [place for place, values in enumerate(completed) if name in values]
+        held = [completed[place][name] for place in places]
         # What is the same for all tells none from another.
-        if all_have_it and len(set(held)) == 1:
+        if len(held) == len(options) and len(set(held)) == 1:
             continue
-        for values, value in zip(having, held, strict=True):
-            values.update(_standing(name, value, held))
+        for place in places:
+            value = completed[place][name]
+            completed[place].update(_standing(name, value, held))
     return completed
 
 

@@ -11,7 +11,7 @@ from evals.report.episodes import Shown, select
 from evals.site.parts import episode_parts
 from evals.site.pictures import Album
 from evals.suite import Suite
-from evals.view import EpisodeView
+from evals.view import EpisodeView, StepView
 
 _COSTLY: Final = 2
 """Turns that are shown since they cost most against perfect play."""
@@ -45,15 +45,19 @@ def decisive_turns(view: EpisodeView) -> dict[int, str]:
         reasons.setdefault(lost, []).append("after it the game could no longer be won")
     if unread is not None:
         reasons.setdefault(unread, []).append("the first reply in which no answer could be read")
-    costly = list[tuple[float, int]]()
-    for number, step in enumerate(steps):
-        if step.regret and not step.lost:
-            costly.append((step.regret, number))
-    costly.sort(key=lambda pair: (-pair[0], pair[1]))
-    for regret, number in costly[:_COSTLY]:
+    for regret, number in _costly(steps)[:_COSTLY]:
         reasons.setdefault(number, []).append(f"it cost {regret:.3g} {view.regret_unit} against perfect play")
     reasons.setdefault(len(steps) - 1, []).append("the last turn")
     return {number: "; ".join(reasons[number]) for number in sorted(reasons)}
+
+
+def _costly(steps: Sequence[StepView]) -> list[tuple[float, int]]:
+    """Regret and number of the turns that cost something while the game could still be won, the worst first."""
+    found = list[tuple[float, int]]()
+    for number, step in enumerate(steps):
+        if step.regret and not step.lost:
+            found.append((step.regret, number))
+    return sorted(found, key=lambda pair: (-pair[0], pair[1]))
 
 
 def _parts(shown: Shown, album: Album) -> dict[str, Any]:

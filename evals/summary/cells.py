@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evals.figures import Figure, Series
@@ -35,16 +36,7 @@ def success_table(suite: str, run: RunData, title: str = "") -> Table:
         columns.append("score")
     rows: list[tuple[Cell, ...]] = []
     for cell, planned in Counter(cells).items():
-        games = rows_of[cell]
-        done = sum(row["status"] == "done" for row in games)
-        cut = sum(row["cut_off"] for row in games)
-        indices = [row["index"] for row in games]
-        successes = [bool(row["success"]) for row in games]
-        line = [planned, done, len(games) - done, cut, proportion_estimate(successes, indices)]
-        if partial:
-            scores = [row["score"] or 0.0 for row in games]
-            line.append(mean_estimate(scores, indices))
-        rows.append((*cell, *line))
+        rows.append((*cell, planned, *_counted(rows_of[cell], partial)))
     return Table(
         name=f"{suite}_success",
         title=title or suite,
@@ -53,6 +45,19 @@ def success_table(suite: str, run: RunData, title: str = "") -> Table:
         notes=("A failed episode counts as no success.",),
         headline=True,
     )
+
+
+def _counted(games: Sequence[Mapping[str, Any]], partial: bool) -> list[Cell]:
+    """How many episodes of a cell are done, failed and cut off, their success, and their score if it is partial credit."""
+    done = sum(row["status"] == "done" for row in games)
+    cut = sum(row["cut_off"] for row in games)
+    indices = [row["index"] for row in games]
+    successes = [bool(row["success"]) for row in games]
+    found: list[Cell] = [done, len(games) - done, cut, proportion_estimate(successes, indices)]
+    if partial:
+        scores = [row["score"] or 0.0 for row in games]
+        found.append(mean_estimate(scores, indices))
+    return found
 
 
 def success_figure(suite: str, run: RunData, title: str = "") -> Figure:

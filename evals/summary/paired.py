@@ -139,13 +139,7 @@ def effects_tables(
     """
     for player in dict.fromkeys(effect.cell[0] for effect in effects):
         mine = [effect for effect in effects if effect.cell[0] == player]
-        varying, constant = list[int](), list[str]()
-        for place in range(len(dimensions)):
-            values = {effect.cell[place + 1] for effect in mine}
-            if len(values) > 1:
-                varying.append(place)
-            else:
-                constant.append(mine[0].cell[place + 1])
+        varying, constant = _varying(mine, len(dimensions))
         rows = list[tuple[Cell, ...]]()
         for effect, corrected in zip(mine, holm([effect.p for effect in mine]), strict=True):
             cell = [effect.cell[place + 1] for place in varying]
@@ -160,11 +154,26 @@ def effects_tables(
         )
 
 
+def _varying(effects: Sequence[Effect], dimensions: int) -> tuple[list[int], list[str]]:
+    """Which of the dimensions, the player aside, differ between the cells, and what all cells have in the others."""
+    varying, constant = list[int](), list[str]()
+    for place in range(dimensions):
+        values = {effect.cell[place + 1] for effect in effects}
+        if len(values) > 1:
+            varying.append(place)
+        else:
+            constant.append(effects[0].cell[place + 1])
+    return varying, constant
+
+
 def _effects_notes(effects: Sequence[Effect]) -> list[str]:
     games = sorted({effect.games for effect in effects})
     left_out = sum(effect.left_out for effect in effects)
+    between = f"{games[0]}"
+    if len(games) > 1:
+        between += f" to {games[-1]}"
     notes = [
-        f"{games[0]}{f' to {games[-1]}' if len(games) > 1 else ''} games a row. Brackets: 95 % confidence, clustered by game. "
+        f"{between} games a row. Brackets: 95 % confidence, clustered by game. "
         f"Holm p: corrected for the table's {len(effects)} rows."
     ]
     if left_out:

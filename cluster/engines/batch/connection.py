@@ -165,10 +165,9 @@ class BatchConnection(ClientConnection):
         try:
             await work
         except Exception as error:
-            if isinstance(error, EndpointError):
-                reason = error
-            else:
-                reason = BatchStoppedError(f"{type(error).__name__}: {error}")
+            reason = (
+                error if isinstance(error, EndpointError) else BatchStoppedError(f"{type(error).__name__}: {error}")
+            )
             self._stopped = reason
             for future in self._waiting.values():
                 if not future.done():
