@@ -10,7 +10,7 @@ import pickle
 import random
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -188,14 +188,19 @@ def _check_ledger(suite: Suite, records: Sequence[Record]) -> None:
         _shown(suite, planned, part)
     for record, row in zip(records, ledger.to_pylist(), strict=True):
         owner = next(part for part in suite.parts if part.name == row["suite"])
-        for number, played in enumerate(record.turns):
-            stored = chat_of(row["turns"], number)
-            assert stored == played.turn.chat, f"{_name(record)}: turn {number} comes back from the ledger changed"
-            _check_pictures(stored)
-        short = {name.removeprefix(f"{owner.name}."): value for name, value in row.items()}
-        view = owner.view(short)
-        assert len(view.steps) == len(record.turns), f"{_name(record)}: the view has another number of steps"
-        _plain(view.to_json(), f"the view of {_name(record)}")
+        _check_row(owner, record, row)
+
+
+def _check_row(suite: Suite, record: Record, row: Mapping[str, Any]) -> None:
+    """What is stored of an episode comes back, and can be looked at."""
+    for number, played in enumerate(record.turns):
+        stored = chat_of(row["turns"], number)
+        assert stored == played.turn.chat, f"{_name(record)}: turn {number} comes back from the ledger changed"
+        _check_pictures(stored)
+    short = {name.removeprefix(f"{suite.name}."): value for name, value in row.items()}
+    view = suite.view(short)
+    assert len(view.steps) == len(record.turns), f"{_name(record)}: the view has another number of steps"
+    _plain(view.to_json(), f"the view of {_name(record)}")
 
 
 def _shown(suite: Suite, plan: pa.Table, ledger: pa.Table) -> dict[str, str]:

@@ -204,6 +204,11 @@ def settings_from_config(config: DictConfig) -> Settings:
     if not plan:
         raise UserError(f"suite={suite.name}: these settings plan no episodes")
     name = f"{suite.name}-{model.name}-{stable_hash(sorted(episode.id for episode in plan))[:8]}"
+    run_dir = plain["run_dir"] or Path("runs") / re.sub(r"[^\w.-]+", "-", name)
+    # A rule that may stop at any moment needs a fair sample of the plan at any moment.
+    is_balanced = plain["order"] == "balanced"
+    if plain["order"] == "auto":
+        is_balanced = bool(plain["stop"])
     return Settings(
         suite=suite,
         model=model,
@@ -211,13 +216,13 @@ def settings_from_config(config: DictConfig) -> Settings:
         tracker=plain["tracker"] or None,
         decoding=plain["decoding"],
         plan=plan,
-        run_dir=Path(str(plain["run_dir"] or Path("runs") / re.sub(r"[^\w.-]+", "-", name))),
+        run_dir=Path(str(run_dir)),
         config=OmegaConf.to_yaml(OmegaConf.create(as_written(plain)), resolve=True),
         retry_failed=plain["retry_failed"],
         strict=plain["strict"],
         stop=_stop_rule(plain["stop"]),
         preregistration=Path(plain["preregistration"]) if plain["preregistration"] else None,
-        balanced=plain["order"] == "balanced" or (plain["order"] == "auto" and bool(plain["stop"])),
+        balanced=is_balanced,
     )
 
 

@@ -62,7 +62,8 @@ def _bare(text: str) -> tuple[str, list[tuple[int, int]]]:
             places += [(place, place + 1) for place in range(unit.start(), unit.end())]
             continue
         sign = _written_otherwise(unit)
-        if len(sign) == 1 and sign.isascii() and sign.isalnum():
+        is_letter_or_digit = sign.isascii() and sign.isalnum()
+        if is_letter_or_digit and len(sign) == 1:
             signs.append(sign)
             places.append(unit.span())
     return "".join(signs).lower(), places

@@ -294,16 +294,20 @@ class SimulatedEngine(Engine):
                 if not finished.done.done():
                     finished.done.set_result(None)
             self.load.running = len(self._batch)
-            wait = None
-            if self._batch:
-                left = self._batch[0].ends_at_step - self._steps
-                wait = self._prefill_debt + left * self.speed.step(len(self._batch)) * self._slower
-            if self._fault_file is not None:
-                wait = min(wait or FAULT_SECONDS, FAULT_SECONDS)
             try:
-                await within(wait, self._changed.wait())
+                await within(self._seconds_to_next(), self._changed.wait())
             except TimeoutError:
                 continue
+
+    def _seconds_to_next(self) -> float | None:
+        """Until a request is answered or the fault file is looked for again; None where neither is to come."""
+        wait = None
+        if self._batch:
+            left = self._batch[0].ends_at_step - self._steps
+            wait = self._prefill_debt + left * self.speed.step(len(self._batch)) * self._slower
+        if self._fault_file is not None:
+            wait = min(wait or FAULT_SECONDS, FAULT_SECONDS)
+        return wait
 
 
 class PrefixCache:

@@ -115,14 +115,19 @@ def small_config(config: Mapping[str, Any]) -> dict[str, Any]:
         return _small_text(config)
     small = {**config, "text_config": _small_text(config["text_config"])}
     if "vision_config" in config:
-        small["vision_config"] = vision = _small(config["vision_config"], VISION)
-        if "out_hidden_size" in vision:
-            vision["out_hidden_size"] = HIDDEN
-        # Qwen2-VL: the size after merging.
-        if "embed_dim" in vision and vision.get("hidden_size"):
-            vision["hidden_size"] = HIDDEN
+        small["vision_config"] = _small_vision(config["vision_config"])
     if "insert_layer_id" in small:
         small["insert_layer_id"] = 0
+    return small
+
+
+def _small_vision(vision: Mapping[str, Any]) -> dict[str, Any]:
+    small = _small(vision, VISION)
+    if "out_hidden_size" in small:
+        small["out_hidden_size"] = HIDDEN
+    # Qwen2-VL: the size after merging.
+    if "embed_dim" in small and small.get("hidden_size"):
+        small["hidden_size"] = HIDDEN
     return small
 
 

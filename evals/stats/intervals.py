@@ -102,8 +102,9 @@ def mean_estimate(
     if count < FEWEST_CLUSTERS:
         return Estimate(mean, math.nan, math.nan, len(values))
     low, high = bounds
-    if math.isfinite(low) and math.isfinite(high) and mean in bounds:
-        # All observations lie at one end of the range: whole clusters count as successes, or failures, of Wilson's interval.
+    is_bounded = math.isfinite(low) and math.isfinite(high)
+    # All observations lie at one end of the range: whole clusters count as successes, or failures, of Wilson's interval.
+    if is_bounded and mean in bounds:
         share = wilson_estimate((mean - low) / (high - low), count, confidence=confidence)
         ends = (low + (high - low) * share.low, low + (high - low) * share.high)
         return Estimate(mean, *ends, len(values))

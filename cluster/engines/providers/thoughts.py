@@ -31,17 +31,21 @@ class Thoughts:
         """
         self._of(request)[request.chat, text] = reply
 
+    def _has_lost(self, request: Request) -> bool:
+        """Whether a chat goes on whose earlier replies this engine has not received."""
+        episode, _, number = request.id.rpartition("-")
+        is_later_turn = number.isdigit() and int(number) > 0
+        # A chat that begins anew in each turn needs no earlier reply.
+        holds_reply = any(message.role == "assistant" for message in request.chat)
+        return is_later_turn and holds_reply and episode not in self._kept
+
     def earlier(self, request: Request) -> list[Any | None]:
         """For each message of a chat the reply as it came; None for messages that are no reply of this episode.
 
         Raises:
             PlayerError: another engine has received the replies, so their signatures are lost.
         """
-        episode, _, number = request.id.rpartition("-")
-        is_later_turn = number.isdigit() and int(number) > 0
-        # A chat that begins anew in each turn needs no earlier reply.
-        holds_reply = any(message.role == "assistant" for message in request.chat)
-        if is_later_turn and holds_reply and episode not in self._kept:
+        if self._has_lost(request):
             raise PlayerError(
                 "the thoughts of this episode's earlier turns are lost, since the engine was started anew meanwhile; "
                 "retry_failed=true plays it again",
