@@ -318,7 +318,9 @@ def _parts_bought(run: Run) -> list[MergedPart]:
     own = tuple(id for id in ids if id not in merged)
     parts = list(spending.merged)
     if spending.own:
-        parts.append(MergedPart(own or (str(real_path(run.path)),), spending.own))
+        # Without sessions of its own, the run's place says whose part it is.
+        names = own or (str(real_path(run.path)),)
+        parts.append(MergedPart(names, spending.own))
     return parts
 
 
@@ -336,10 +338,12 @@ def _joined_spending(target: Run, others: Sequence[Run]) -> Spending:
     # the longest and dearest first, so that earlier states of a run meet the latest one
     for part in sorted(found, key=lambda part: (len(part.sessions), part.total), reverse=True):
         sessions = set(part.sessions)
-        if not any(sessions <= set(kept.sessions) for kept in parts):
+        held = any(sessions <= set(kept.sessions) for kept in parts)
+        if not held:
             parts.append(part)
     highest = max([before.highest, *(run.spending.highest for run in others)])
-    return Spending(before.own + sum(part.total for part in parts), 0.0, highest, tuple(parts))
+    spent = before.own + sum(part.total for part in parts)
+    return Spending(spent, 0.0, highest, tuple(parts))
 
 
 def _joined_sessions(runs: Sequence[Run]) -> list[dict[str, Any]]:

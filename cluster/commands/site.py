@@ -98,16 +98,24 @@ def _earlier_files(out: Path) -> set[str]:
     Raises:
         UserError: something else is there.
     """
-    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+    if not out.exists():
+        return set()
+    if out.is_dir() and not any(out.iterdir()):
         return set()
     try:
         found = read_json(out / MANIFEST)
     except (FileError, OSError) as error:
         raise UserError(f"--out {out}: is neither empty nor an earlier site ({error})") from error
     names = found.get("files", []) if isinstance(found, dict) else []
-    # Only names that a site has, whatever the file says.
-    texts = [name for name in names if isinstance(name, str)]
-    return {name for name in texts if Path(name).name == name and name.endswith(".html")}
+    files = set()
+    for name in names:
+        # Only names that a site has, whatever the file says.
+        if not isinstance(name, str):
+            continue
+        in_folder = Path(name).name == name
+        if in_folder and name.endswith(".html"):
+            files.add(name)
+    return files
 
 
 def _write(path: Path, text: str) -> None:
