@@ -76,23 +76,6 @@ class Files:
     """Whether dots on one scale are drawn as radars."""
 
 
-def _check_asked(run_dirs: Sequence[Path], files: Files, names: Sequence[str]) -> None:
-    """See that a report of these runs can be made.
-
-    Raises:
-        UserError: the page would replace a file of another kind, names are missing or equal, or a run is named twice.
-    """
-    if files.html and not files.html.is_dir() and files.html.suffix not in (".html", ".htm"):
-        raise UserError(f"--html {files.html}: is replaced if it exists, so its name must end with .html")
-    if names and (len(names) != len(run_dirs) or len(set(names)) < len(names)):
-        raise UserError(f"--names: {len(run_dirs)} runs need as many different names, separated by commas")
-    # Two paths of one run would count its games twice.
-    resolved = [real_path(path) for path in run_dirs]
-    for path, place in zip(run_dirs, resolved, strict=True):
-        if resolved.count(place) > 1:
-            raise UserError(f"{path}: is named twice")
-
-
 def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = None, names: Sequence[str] = ()) -> None:
     """Score runs, show their tables, then write them where that is possible and overwrites nothing newer.
 
@@ -135,6 +118,23 @@ def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = No
     for written in (files.html, files.latex, files.figures):
         if written:
             say(f"written: {written}")
+
+
+def _check_asked(run_dirs: Sequence[Path], files: Files, names: Sequence[str]) -> None:
+    """See that a report of these runs can be made.
+
+    Raises:
+        UserError: the page would replace a file of another kind, names are missing or equal, or a run is named twice.
+    """
+    if files.html and not files.html.is_dir() and files.html.suffix not in (".html", ".htm"):
+        raise UserError(f"--html {files.html}: is replaced if it exists, so its name must end with .html")
+    if names and (len(names) != len(run_dirs) or len(set(names)) < len(names)):
+        raise UserError(f"--names: {len(run_dirs)} runs need as many different names, separated by commas")
+    # Two paths of one run would count its games twice.
+    resolved = [real_path(path) for path in run_dirs]
+    for path, place in zip(run_dirs, resolved, strict=True):
+        if resolved.count(place) > 1:
+            raise UserError(f"{path}: is named twice")
 
 
 def _joint(runs: Sequence[Run], suites: Sequence[Suite], results: Sequence[Results], labels: Sequence[str]) -> Report:
