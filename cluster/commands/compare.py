@@ -101,12 +101,14 @@ def sides_of(runs: Sequence[Run], players: Sequence[str] | None = None) -> list[
         here = list(dict.fromkeys(run.planned["player"].to_pylist()))
         known.update(here)
         suite = make_suite(run.config["suite"])
-        # By default the models of several runs, which are planned first, or all players of one run.
-        default = here[:1] if several else here
-        chosen = players or default
+        chosen = players
+        if not chosen:
+            # By default the models of several runs, which are planned first, or all players of one run.
+            chosen = here[:1] if several else here
         found += [(player, run, suite) for player in here if player in chosen]
     if players:
-        _check_there(players, {player for player, _, _ in found}, known)
+        there = {player for player, _, _ in found}
+        _check_there(players, there, known)
     # The players of one run come in the order in which they are named; those of several in the order of the runs.
     if players and len(runs) == 1:
         found.sort(key=lambda side: players.index(side[0]))

@@ -286,13 +286,14 @@ def _first_three(texts: Sequence[str]) -> str:
 
 def _unmet() -> Iterator[str]:
     """Requirements of raycade, and of what is installed of its extras, that another version than asked for is here of."""
-    for text in importlib.metadata.requires("raycade") or []:
+    required = importlib.metadata.requires("raycade") or []
+    for text in required:
         wanted = Requirement(text)
         here = _installed(wanted.name)
         if not here:
             # An extra need not be installed.
-            of_extra = "extra ==" in str(wanted.marker or "")
-            if not of_extra:
+            marker = str(wanted.marker or "")
+            if "extra ==" not in marker:
                 yield f"{wanted.name} is not installed"
             continue
         # Some extras are made of others, and so require raycade itself.

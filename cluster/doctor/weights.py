@@ -144,8 +144,10 @@ def listed(id: str, revision: str) -> Listing:
     except Exception as error:
         found, mend = explained(error, id)
         raise UserError(f"{found}. {mend[:1].upper()}{mend[1:]}") from error
-    offered = [_file_of(each) for each in info.siblings or []]
-    wanted = set(_wanted([file.name for file in offered]))
+    siblings = info.siblings or []
+    offered = [_file_of(each) for each in siblings]
+    names = [file.name for file in offered]
+    wanted = set(_wanted(names))
     files = tuple(file for file in offered if file.name in wanted)
     commit = info.sha or ""
     if not _verifiable(commit, files):

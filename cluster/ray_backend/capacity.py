@@ -74,7 +74,8 @@ def check_fit(cluster: ClusterSettings, model: ModelSettings) -> None:
     enough = fit >= wanted or asks_nothing
     if living_nodes() and enough:
         return
-    nodes = "\n".join(f"  {_describe(node)} (room for {_fits(node, needs)})" for node in living_nodes())
+    rooms = [f"  {_describe(node)} (room for {_fits(node, needs)})" for node in living_nodes()]
+    nodes = "\n".join(rooms)
     raise UserError(
         f"model={model.name} cluster.replicas={cluster.replicas}: each replica asks for {_asked(needs)}; "
         f"{fit} of {wanted} fit this cluster:\n{nodes}"
