@@ -19,16 +19,14 @@ def paper_tables(run: RunData) -> Iterator[Table]:
     """
     cells = run_cells(run)
     for mode in dict.fromkeys(cell.cell["mode"] for cell in cells):
-        here = {
-            (cell.player, cell.cell["level"], cell.cell["task"]): cell.estimate.mean
-            for cell in cells
-            if cell.cell["mode"] == mode
-        }
-        tasks = list(dict.fromkeys(task for *_, task in here))
-        rows: list[tuple[Cell, ...]] = [
-            (player, level, *(rounded(here.get((player, level, task)), 2) for task in tasks))
-            for player, level in dict.fromkeys((player, level) for player, level, _ in here)
-        ]
+        here = [cell for cell in cells if cell.cell["mode"] == mode]
+        tasks = list(dict.fromkeys(cell.cell["task"] for cell in here))
+        means: dict[tuple[str, str], dict[str, float]] = {}
+        for cell in here:
+            means.setdefault((cell.player, cell.cell["level"]), {})[cell.cell["task"]] = cell.estimate.mean
+        rows: list[tuple[Cell, ...]] = []
+        for (player, level), of_tasks in means.items():
+            rows.append((player, level, *(rounded(of_tasks.get(task), 2) for task in tasks)))
         yield Table(
             name=f"kidgym_paper_{mode}",
             title=f"KidGym, {_TITLES[mode]}: success by task and level (L)",

@@ -16,6 +16,7 @@ DECODERS: Final[tuple[Decoder, ...]] = get_args(Decoder)
 """``lenient`` reads as a careful person would, ``paper`` by the paper's Algorithm 2, ``published`` as its code does."""
 
 _CLOSED_AT_THE_END = re.compile(r"<\s*answer\s*>[^<>]*<\s*/\s*answer\s*>\s*\Z", re.IGNORECASE)
+_ANSWERED = re.compile(r"<answer>.*?</answer>", re.IGNORECASE | re.DOTALL)
 
 
 def read_reply(reply: Reply, actions: Sequence[str], decoder: Decoder = "lenient") -> Reading:
@@ -25,11 +26,13 @@ def read_reply(reply: Reply, actions: Sequence[str], decoder: Decoder = "lenient
     One that never ended its reasoning, but closed it with an answer between tags, has answered.
     """
     text = reply.text
-    if not text.strip() and not reply.cut_off and (last := _CLOSED_AT_THE_END.search(reply.reasoning)):
-        text = last[0]
+    if not text.strip() and not reply.cut_off:
+        closing = _CLOSED_AT_THE_END.search(reply.reasoning)
+        if closing:
+            text = closing[0]
     if decoder == "lenient":
         return decode(text, actions, reply.cut_off)
-    if reply.cut_off and not re.search(r"<answer>.*?</answer>", text, re.IGNORECASE | re.DOTALL):
+    if reply.cut_off and not _ANSWERED.search(text):
         return Reading(None, "cut off")
     if decoder == "paper":
         return decode_as_paper(text, actions)

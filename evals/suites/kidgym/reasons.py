@@ -136,23 +136,24 @@ def _placement(world: World, action: Action) -> str:
 
 def _counting(world: World, action: Action) -> str:
     assert isinstance(world, Counting)
-    if action.verb == "declare" and world.balanced:
-        return f"The backpack holds {world.asked}, as the goal asks for."
     if action.verb == "declare":
+        if world.balanced:
+            return f"The backpack holds {world.asked}, as the goal asks for."
         return f"The backpack holds {world.collected}, as many as the goal asks for."
     pile = world.scene[action.cell]
     name, _, size = pile.sprite.removeprefix("pile/").rpartition("/")
     count = int(size)
+    then = "that is what the goal asks for"
     if world.balanced:
-        left = world.lacking(name) - count
-        then = f"{left} will still be missing" if left else "that is what the goal asks for"
-        missing = counted(world.lacking(name), name)
+        lacking = world.lacking(name)
+        if lacking != count:
+            then = f"{lacking - count} will still be missing"
+        missing = counted(lacking, name)
         return f"Still missing: {missing}. The pile with label {pile.label} holds {count}; then {then}."
     after = world.collected + count
-    rest = (
-        "that is what the goal asks for" if after == world.target else f"{world.target - after} will be missing still"
-    )
-    return f"I have {world.collected} of {world.target}. The pile with label {pile.label} holds {count}; then {rest}."
+    if after != world.target:
+        then = f"{world.target - after} will be missing still"
+    return f"I have {world.collected} of {world.target}. The pile with label {pile.label} holds {count}; then {then}."
 
 
 def _memory_decode(world: World, action: Action) -> str:

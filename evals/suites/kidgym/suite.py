@@ -234,14 +234,14 @@ class KidGymSuite(Suite):
         self._check()
         if self.modality == "text":
             return Needs()
-        return Needs(
-            pictures=max(
-                most_frames(task_and_variant(name)[0], self._levels, self.presentation)
-                + sum(isinstance(part, Picture) for part in self._example(name, mode))
-                for name in self._names
-                for mode in self._modes
-            )
-        )
+        pictures = []
+        for name in self._names:
+            task, _ = task_and_variant(name)
+            for mode in self._modes:
+                frames = most_frames(task, self._levels, self.presentation)
+                in_example = sum(isinstance(part, Picture) for part in self._example(name, mode))
+                pictures.append(frames + in_example)
+        return Needs(pictures=max(pictures))
 
     def for_people(self, turn: Turn) -> Chat:
         """The prompt without the form of a written answer; earlier answers are bare letters."""
@@ -257,22 +257,23 @@ class KidGymSuite(Suite):
         Diagnostics: what lost the games, what was refused, miscounts, what shortcuts win.
         Performance: cache hit rates, by task and mode.
         """
-        if section == "scores":
-            yield from score_kidgym(run.plan, run.episodes())
-            cells = run_cells(run, self.resolution)
-            yield from published_tables(self.name, "KidGym", cells, self._conditions, run.settings)
-            yield from self._published_environment_tables(run)
-            yield capability_table(capability_score, tuple(CAPABILITIES), {cell.player for cell in cells})
-        if section == "paper":
-            yield from paper_tables(run)
-        if section == "diagnostics":
-            yield from diagnose_kidgym(run.plan, run.episodes())
-            yield from effect_tables(run)
-            yield from environment_tables(run)
-        if section == "performance":
-            table = cache_table(run)
-            if table is not None:
-                yield table
+        match section:
+            case "scores":
+                yield from score_kidgym(run.plan, run.episodes())
+                cells = run_cells(run, self.resolution)
+                yield from published_tables(self.name, "KidGym", cells, self._conditions, run.settings)
+                yield from self._published_environment_tables(run)
+                yield capability_table(capability_score, tuple(CAPABILITIES), {cell.player for cell in cells})
+            case "paper":
+                yield from paper_tables(run)
+            case "diagnostics":
+                yield from diagnose_kidgym(run.plan, run.episodes())
+                yield from effect_tables(run)
+                yield from environment_tables(run)
+            case "performance":
+                table = cache_table(run)
+                if table is not None:
+                    yield table
 
     def figures(self, run: RunData) -> Iterable[Figure]:
         """Capabilities, success by task and level, what modes change, and success over size."""

@@ -206,9 +206,12 @@ def _chat_of(data: Any) -> tuple[ChatMessage, ...]:
 
 def _message_of(where: str, entry: Any) -> ChatMessage:
     """One message of ``chat.yaml``, checked; ``where`` names it in errors."""
-    if not isinstance(entry, dict) or not {"role", "text"} <= set(entry) <= {"role", "text", "each"}:
+    keys = set(entry) if isinstance(entry, dict) else set()
+    if not {"role", "text"} <= keys <= {"role", "text", "each"}:
         raise ValueError(f"{where} must have role and text, and may have each, but nothing else")
-    if entry["role"] not in ("system", "user", "assistant") or entry.get("each", "frame") != "frame":
+    is_role = entry["role"] in ("system", "user", "assistant")
+    is_each = entry.get("each", "frame") == "frame"
+    if not is_role or not is_each:
         raise ValueError(f"{where}: role is system, user or assistant, and each, where it stands, frame")
     if not isinstance(entry["text"], str):
         raise ValueError(f"{where}: text must be a text, not {entry['text']!r:.60}")

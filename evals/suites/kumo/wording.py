@@ -98,12 +98,9 @@ class PublishedWording:
         if "gemma" in name:
             texts = [str(part) for each in chat for part in each.parts]
             return (_user("\n".join(texts)),)
-        if "claude" not in name and name not in ("o1-mini", "o1-preview"):
-            return chat
-        sent = []
-        for each in chat:
-            sent.append(message("user", *each.parts) if each.role == "system" else each)
-        return tuple(sent)
+        if "claude" in name or name in ("o1-mini", "o1-preview"):
+            return tuple(_without_system(each) for each in chat)
+        return chat
 
     @property
     def _instruction(self) -> str:
@@ -114,3 +111,7 @@ class PublishedWording:
 
 def _user(text: str) -> Message:
     return message("user", text)
+
+
+def _without_system(said: Message) -> Message:
+    return message("user", *said.parts) if said.role == "system" else said

@@ -62,9 +62,10 @@ def shapes_shown(question: Question) -> frozenset[str] | None:
         return None
     problem = load(picture.source)
     panels = (*problem.context, *problem.candidates)
-    shown = panels if picture.arrangement == "puzzle" else [panels[number] for number in picture.panels]
+    if picture.arrangement != "puzzle":
+        panels = tuple(panels[number] for number in picture.panels)
     found: set[str] = set()
-    for panel in shown:
+    for panel in panels:
         for component in panel.components:
             found.update(SHAPES[entity.type - 1] for entity in component.entities)
     return frozenset(found)

@@ -52,10 +52,10 @@ class Convention:
             ValueError: there is none of that name.
         """
         parts = name.split("+")
-        unknown = [part for part in parts if part not in CONVENTIONS]
-        decoded_is_joined = "decoded" in parts and len(parts) > 1
+        all_known = CONVENTIONS.keys() >= set(parts)
         repeats = len(set(parts)) < len(parts)
-        if unknown or decoded_is_joined or repeats:
+        decoded_is_joined = "decoded" in parts and len(parts) > 1
+        if not all_known or repeats or decoded_is_joined:
             known = ", ".join(CONVENTIONS)
             raise ValueError(
                 f"no convention {name!r}; there are {known}, of which all but the first may be joined by +"

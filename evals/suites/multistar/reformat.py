@@ -75,15 +75,17 @@ def _as_printed(parent: Question, answer: str) -> str:
 def _one_panel(parent: Question, answer: str, target: Question, paper_literal: bool) -> str:
     panel = f"the {_panel(_number(parent), target, paper_literal)} panel"
     area = _area(parent, panel)
-    if parent.attribute == "number":
-        objects = "is 1 object" if answer == "1" else f"are {answer} objects"
-        return f"There {objects} in {area}."
-    if parent.attribute == "position":
-        return f"In {panel}, the {parent.subject} is {located(answer)}."
-    if parent.attribute == "shape":
-        return f"In {panel}, the object {located(parent.subject)} is {_one(answer)}."
-    verb = "is" if answer.startswith("only") else "are"
-    return f"In {area} there {verb} {answer}."
+    match parent.attribute:
+        case "number":
+            objects = "is 1 object" if answer == "1" else f"are {answer} objects"
+            return f"There {objects} in {area}."
+        case "position":
+            return f"In {panel}, the {parent.subject} is {located(answer)}."
+        case "shape":
+            return f"In {panel}, the object {located(parent.subject)} is {_one(answer)}."
+        case _:
+            verb = "is" if answer.startswith("only") else "are"
+            return f"In {area} there {verb} {answer}."
 
 
 def _number(parent: Question) -> str:

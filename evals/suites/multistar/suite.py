@@ -207,15 +207,17 @@ class MultiStarSuite(Suite):
 
     def results(self, run: RunData, section: Section) -> Iterable[Table]:
         """Accuracy and MSEval by stage, attribute and configuration, weights, error classes and published figures."""
-        if section == "performance":
-            return []
-        if section == "paper":
-            return paper_tables(self._answers(run))
+        match section:
+            case "performance":
+                return []
+            case "paper":
+                return paper_tables(self._answers(run))
         ledger = run.episodes(LEDGER_COLUMNS)
+        absent = self._absent(run) if section == "diagnostics" else {}
         tables = score_multistar(
             *(run.plan, ledger, self._lost, Convention.named(self.convention), self.shortcuts, self.conditions),
             settings=run.settings,
-            absent=self._absent(run) if section == "diagnostics" else {},
+            absent=absent,
         )
         return [table for table in tables if table.section == section]
 
@@ -354,18 +356,21 @@ class MultiStarSuite(Suite):
 
     def _asked(self, episode: Episode) -> list[Question]:
         configuration, puzzle = episode.task, puzzle_of(episode)
-        if self.problems or self.wording == "published":
-            try:
-                changed = self._group(configuration, puzzle) != episode.group
-            except (ValueError, IndexError):
-                changed = True
-            if changed:
-                place = f"suite.source={self.source}" if self.source else f"suite.problems={self.problems}"
-                raise PuzzleUnreadable(
-                    f"{place} has changed since the plan was made: problem {puzzle + 1} of "
-                    f"configuration {configuration} is another one, or gone"
-                )
+        from_files = self.problems or self.wording == "published"
+        if from_files and self._has_changed(episode):
+            place = f"suite.source={self.source}" if self.source else f"suite.problems={self.problems}"
+            raise PuzzleUnreadable(
+                f"{place} has changed since the plan was made: problem {puzzle + 1} of "
+                f"configuration {configuration} is another one, or gone"
+            )
         return asked_by(episode, self._questions(configuration, puzzle))
+
+    def _has_changed(self, episode: Episode) -> bool:
+        """Whether an episode's puzzle is another one than when it was planned, or gone."""
+        try:
+            return self._group(episode.task, puzzle_of(episode)) != episode.group
+        except (ValueError, IndexError):
+            return True
 
     def _lost(self, episode: Episode) -> list[Question]:
         """Questions of the kinds that an episode without outcome would have asked; none where the plan does not say."""

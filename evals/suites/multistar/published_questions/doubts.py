@@ -141,6 +141,10 @@ def _value(one: Mapping[str, Any], attribute: QuestionAttribute | None) -> Any:
     return SHAPES.index(one["shape"]) if attribute == "shape" else one[attribute or ""]
 
 
+def _values(objects: Panel, attribute: QuestionAttribute | None) -> set[Any]:
+    return {_value(one, attribute) for one in objects}
+
+
 def _alike(objects: Panel, attribute: QuestionAttribute | None, words: set[str]) -> str:
     if len(objects) == 1 and "only one object" in words:
         return "only one object"
@@ -149,8 +153,7 @@ def _alike(objects: Panel, attribute: QuestionAttribute | None, words: set[str])
     if attribute == "size" and inner and outer:
         # Levels of the two parts are not on one scale.
         return "no"
-    values = {_value(one, attribute) for one in objects}
-    return "yes" if len(values) == 1 else "no"
+    return "yes" if len(_values(objects, attribute)) == 1 else "no"
 
 
 def _sign(one: Any, other: Any, attribute: QuestionAttribute | None) -> str:
@@ -163,14 +166,11 @@ def _sign(one: Any, other: Any, attribute: QuestionAttribute | None) -> str:
 
 def _two_panels(asked: Asked, panels: Sequence[Panel]) -> str:
     one, other = (_of(panels[number], asked.part) for number in first_panel(asked.text, asked.panels))
-    match asked.attribute:
-        case "number":
-            return _sign(len(one), len(other), "number")
-        case "position":
-            places, other_places = {each["position"] for each in one}, {each["position"] for each in other}
-            return "yes" if places == other_places else "no"
-    values = {_value(each, asked.attribute) for each in one}
-    other_values = {_value(each, asked.attribute) for each in other}
+    if asked.attribute == "number":
+        return _sign(len(one), len(other), "number")
+    values, other_values = _values(one, asked.attribute), _values(other, asked.attribute)
+    if asked.attribute == "position":
+        return "yes" if values == other_values else "no"
     # Looks of panels can be compared only where all objects of a panel share them.
     if len(values) != 1 or len(other_values) != 1:
         return "not comparable"
