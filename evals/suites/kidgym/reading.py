@@ -25,11 +25,7 @@ def read_reply(reply: Reply, actions: Sequence[str], decoder: Decoder = "lenient
     A reply that was cut off is read, by any rule, only where it had answered by then: between a pair of answer tags.
     One that never ended its reasoning, but closed it with an answer between tags, has answered.
     """
-    text = reply.text
-    if not text.strip() and not reply.cut_off:
-        closing = _CLOSED_AT_THE_END.search(reply.reasoning)
-        if closing:
-            text = closing[0]
+    text = _answer_in(reply)
     if decoder == "lenient":
         return decode(text, actions, reply.cut_off)
     if reply.cut_off and not _ANSWERED.search(text):
@@ -37,3 +33,11 @@ def read_reply(reply: Reply, actions: Sequence[str], decoder: Decoder = "lenient
     if decoder == "paper":
         return decode_as_paper(text, actions)
     return decode_as_published(text, actions)
+
+
+def _answer_in(reply: Reply) -> str:
+    """The text of a reply, or what closes its reasoning where there is nothing else."""
+    if reply.cut_off or reply.text.strip():
+        return reply.text
+    closing = _CLOSED_AT_THE_END.search(reply.reasoning)
+    return closing[0] if closing else reply.text

@@ -136,15 +136,19 @@ def load_templates(folder: str = "") -> Templates:
     own_chat = _yaml(home / "chat.yaml")
     if not own and own_words is None and own_chat is None:
         raise ValueError(f"folder {folder!r} holds no template; it may have {_names()}")
-    # The whole prompt as the paper prints it gives several templates; those with a file of their own replace them.
-    printed = own.pop(PRINTED, None)
-    if printed:
-        texts |= _taken_apart(printed)
-    for name, path in own.items():
-        texts[name] = _text_of(name, path)
+    texts |= _own_texts(own)
     wording = BUILT_IN if own_words is None else wording_of(own_words)
     chat = () if own_chat is None else _chat_of(own_chat)
     return Templates(tuple(texts.items()), wording, chat)
+
+
+def _own_texts(files: Mapping[str, Path]) -> dict[str, str]:
+    """The user's templates; what the whole printed prompt makes stands back behind files of their own."""
+    texts = _taken_apart(files[PRINTED]) if PRINTED in files else {}
+    for name, path in files.items():
+        if name != PRINTED:
+            texts[name] = _text_of(name, path)
+    return texts
 
 
 def _text_of(name: str, path: Path) -> str:

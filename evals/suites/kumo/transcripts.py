@@ -34,17 +34,20 @@ def transcript_players(checkout: str) -> Mapping[str, Player]:
     Raises:
         ValueError: there are none.
     """
-    try:
-        names = sorted(entry.name for entry in os.scandir(Path(checkout) / "results"))
-    except OSError as cause:
-        raise ValueError(f"suite.transcripts: {checkout}/results cannot be read: {cause.strerror}") from None
     players: dict[str, Player] = {}
-    for name in names:
+    for name in _names_in(checkout):
         if _MODEL.fullmatch(name) and _files(checkout, name):
             players[name] = TranscriptPlayer(checkout)
     if not players:
         raise ValueError(f"suite.transcripts: {checkout}/results holds no transcripts")
     return players
+
+
+def _names_in(checkout: str) -> list[str]:
+    try:
+        return sorted(entry.name for entry in os.scandir(Path(checkout) / "results"))
+    except OSError as cause:
+        raise ValueError(f"suite.transcripts: {checkout}/results cannot be read: {cause.strerror}") from None
 
 
 @functools.lru_cache(maxsize=256)
