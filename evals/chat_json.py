@@ -26,12 +26,14 @@ def chat_to_json(chat: Chat, url: Callable[[Picture], str] = data_url) -> list[d
     >>> chat_to_json((message("user", "Which color?"),))
     [{'role': 'user', 'content': 'Which color?'}]
     """
-    return [
-        {"role": message.role, "content": message.parts[0]}
-        if len(message.parts) == 1 and isinstance(message.parts[0], str)
-        else {"role": message.role, "content": [_part(part, url) for part in message.parts]}
-        for message in chat
-    ]
+    messages = []
+    for message in chat:
+        content: Any = [_part(part, url) for part in message.parts]
+        # A single text stands as it is.
+        if len(message.parts) == 1 and isinstance(message.parts[0], str):
+            content = message.parts[0]
+        messages.append({"role": message.role, "content": content})
+    return messages
 
 
 def _part(part: Part, url: Callable[[Picture], str]) -> dict[str, Any]:

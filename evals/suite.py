@@ -222,7 +222,8 @@ def check_plan_size(**factors: int) -> None:
     Raises:
         ValueError: more than ``MOST_EPISODES``; the message shows the product.
     """
-    if (episodes := math.prod(factors.values())) > MOST_EPISODES:
+    episodes = math.prod(factors.values())
+    if episodes > MOST_EPISODES:
         product = " x ".join(f"{count:,} {name}" for name, count in factors.items())
         raise ValueError(f"{episodes:,} episodes ({product}) are more than {MOST_EPISODES:,}, the most in a plan")
 

@@ -136,8 +136,15 @@ def _refuse_environment(*_: Any) -> None:
 
 def with_new_keys(overrides: Sequence[str]) -> list[str]:
     """Overrides that may also set keys that a file of ``conf`` does not list; ``check_config`` knows which there are."""
-    longer = [f"stop.{each}" if each.partition("=")[0] in STOP_KEYS else each for each in overrides]
-    return [f"++{each}" if re.match(r"(?:suite|model|cluster|tracker|stop)\.[^=]+=", each) else each for each in longer]
+    found = []
+    for override in overrides:
+        # Some keys of the stopping rule need not name its section.
+        if override.partition("=")[0] in STOP_KEYS:
+            override = f"stop.{override}"
+        if re.match(r"(?:suite|model|cluster|tracker|stop)\.[^=]+=", override):
+            override = f"++{override}"
+        found.append(override)
+    return found
 
 
 def offer_plugins(overrides: Sequence[str] = (), further: Sequence[str] = ()) -> None:

@@ -38,7 +38,10 @@ def _choices(kind: Any) -> list[str]:
         return ["false", "true"]
     if get_origin(kind) is not None and not isinstance(kind, str):
         words = [word for word in get_args(kind) if isinstance(word, str)]
-        return words + [word for inner in get_args(kind) if not isinstance(inner, str) for word in _choices(inner)]
+        for inner in get_args(kind):
+            if not isinstance(inner, str):
+                words += _choices(inner)
+        return words
     return []
 
 

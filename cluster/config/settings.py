@@ -292,7 +292,10 @@ def check_config(config: DictConfig) -> dict[str, Any]:
 
 def _check_run_name(name: str | None) -> None:
     """See that a run's name fits into a table's cell."""
-    if name is not None and not (0 < len(name) <= LONGEST_NAME and name.isprintable() and name.strip() == name):
+    if name is None:
+        return
+    is_plain = name.isprintable() and name.strip() == name
+    if not is_plain or not 0 < len(name) <= LONGEST_NAME:
         raise UserError(f"name={shown(name)}: is 1 to {LONGEST_NAME} characters that can be printed, or null")
 
 

@@ -187,7 +187,8 @@ class ApiEngine(Engine):
 
     def _check(self, request: Request) -> None:
         """Refuse what the endpoint cannot do for any request."""
-        if lacking := self._form.lacks(request):
+        lacking = self._form.lacks(request)
+        if lacking:
             raise EngineClosedError(lacking)
 
     def _refuse(self, error: EndpointError, body: Mapping[str, Any]) -> NoReturn:
@@ -196,9 +197,11 @@ class ApiEngine(Engine):
             raise self._close(f"the endpoint refuses all requests: {error}")
         if error.meaning == "too long":
             raise PromptTooLong(str(error))
-        if refused := error.named(self._form.parameter_names(body) - self._accepted):
-            hint = " (model.engine.reasoning=true sends max_completion_tokens)"
-            hint = hint if "max_completion_tokens" in error.words else ""
+        refused = error.named(self._form.parameter_names(body) - self._accepted)
+        if refused:
+            hint = ""
+            if "max_completion_tokens" in error.words:
+                hint = " (model.engine.reasoning=true sends max_completion_tokens)"
             raise self._close(f"the endpoint does not take {' and '.join(refused)}{hint}: {error}")
         raise PlayerError(f"the endpoint refuses the request: {error}", kind="endpoint")
 
@@ -286,8 +289,11 @@ class ApiEngine(Engine):
                 raise PlayerError("a content filter of the endpoint stopped the question", kind="endpoint")
             scores = answer.label_scores(request.labels)
             known = [n for n, value in enumerate(scores.logprobs) if not math.isnan(value)]
-            text = request.labels[max(known, key=lambda n: scores.logprobs[n])] if known else text
-            finish = "stop" if finish == "length" else finish
+            if known:
+                text = request.labels[max(known, key=lambda n: scores.logprobs[n])]
+            # A label is one token, so its length is no limit that it met.
+            if finish == "length":
+                finish = "stop"
         return Reply(
             text=text,
             finish=finish,

@@ -102,13 +102,17 @@ class EndpointError(EngineError):
 
     def named(self, names: Collection[str]) -> list[str]:
         """Which parameters a refusal is about: names that are English words count in quotes or before a colon."""
-        return [
-            name
-            for name in sorted(names)
-            if name == self.param
-            or ("_" in name and name in self.words)
-            or (name != "model" and re.search(rf"""['"`]{name}['"`]|\b{name}: """, self.words))
-        ]
+        return [name for name in sorted(names) if self._is_about(name)]
+
+    def _is_about(self, name: str) -> bool:
+        if name == self.param:
+            return True
+        # It is no English word.
+        if "_" in name and name in self.words:
+            return True
+        if name == "model":
+            return False
+        return re.search(rf"""['"`]{name}['"`]|\b{name}: """, self.words) is not None
 
 
 def error_from(status: int, headers: Mapping[str, str], body: str, secrets: Collection[str]) -> EndpointError:
@@ -193,7 +197,8 @@ def clean(text: str, secrets: Collection[str]) -> str:
     text = redacted(text, secrets)
     for secret in secrets:
         text = without_secret(text, secret)
-    return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+    printable = "".join(sign if sign.isprintable() else " " for sign in text)
+    return " ".join(printable.split())
 
 
 def without_secret(text: str, secret: str) -> str:

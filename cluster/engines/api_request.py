@@ -50,7 +50,8 @@ class RequestForm:
             raise ValueError(
                 "reasoning=true: such models draw at temperature 1 and top_p 1 only: model.sampling.temperature=1"
             )
-        if reserved := sorted(_RESERVED & set(self.extra_body)):
+        reserved = sorted(_RESERVED & set(self.extra_body))
+        if reserved:
             raise ValueError(f"model.engine.extra_body: {', '.join(reserved)} cannot be set there")
         for name, value in self.extra_body.items():
             if name in _SAMPLED and value is not None:
@@ -85,13 +86,12 @@ class RequestForm:
 
     def parameter_names(self, body: Mapping[str, Any]) -> set[str]:
         """As ``RequestFormat.parameter_names``: parameters, and pictures."""
-        pictures = any(
-            part["type"] == "image_url"
-            for sent in body["messages"]
-            if isinstance(sent["content"], list)
-            for part in sent["content"]
-        )
-        return (set(body) - {"messages"}) | ({"image_url"} if pictures else set())
+        names = set(body) - {"messages"}
+        for sent in body["messages"]:
+            content = sent["content"]
+            if isinstance(content, list) and any(part["type"] == "image_url" for part in content):
+                names.add("image_url")
+        return names
 
     def most_tokens(self, request: Request) -> int:
         """Most tokens that the reply may have."""

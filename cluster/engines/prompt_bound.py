@@ -36,7 +36,10 @@ class PromptBound:
         """
         texts = [part for message in request.chat for part in message.parts if isinstance(part, str)]
         beside = {name: value for name, value in body.items() if not _is_chat(value)}
-        thoughts = [json.dumps(each) for value in body.values() if _is_chat(value) for each in _thoughts(value)]
+        thoughts = list[str]()
+        for value in body.values():
+            if _is_chat(value):
+                thoughts += [json.dumps(each) for each in _thoughts(value)]
         words = sum(len(text.encode("utf-8", "replace")) for text in (*texts, *thoughts, json.dumps(beside)))
         pictures = sum(self._by_size.get(size, PICTURE_TOKENS) * count for size, count in _sizes(request).items())
         return words + FRAME_TOKENS * len(request.chat) + pictures
@@ -49,13 +52,21 @@ class PromptBound:
 
 def _is_chat(value: Any) -> bool:
     """Whether a field of a body holds messages, whatever the provider calls it."""
-    return isinstance(value, list) and bool(value) and isinstance(value[0], dict) and "role" in value[0]
+    if not isinstance(value, list) or not value:
+        return False
+    return isinstance(value[0], dict) and "role" in value[0]
 
 
 def _thoughts(messages: list[Any]) -> list[Any]:
     """Earlier replies that are sent back with more than their words."""
-    by_model = [each for each in messages if each.get("role") not in ("system", "user")]
-    return [each for each in by_model if each.keys() > {"role", "content"} or not isinstance(each.get("content"), str)]
+    found = []
+    for each in messages:
+        if each.get("role") in ("system", "user"):
+            continue
+        has_further_fields = each.keys() > {"role", "content"}
+        if has_further_fields or not isinstance(each.get("content"), str):
+            found.append(each)
+    return found
 
 
 def _sizes(request: Request) -> Counter[tuple[int, int]]:

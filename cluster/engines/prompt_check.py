@@ -165,7 +165,8 @@ def _between(prompt: str, before: str, after: str) -> str:
     start = prompt.find(before)
     end = prompt.find(after, start)
     if start < 0 or end < 0:
-        raise WrongPromptError(f"the text {before if start < 0 else after!r} is missing")
+        missing = before if start < 0 else after
+        raise WrongPromptError(f"the text {missing!r} is missing")
     return prompt[start + len(before) : end].strip()
 
 

@@ -167,11 +167,10 @@ class Spend:
             await self._changed.wait_for(lambda: not self._reserved or self._fits(most) or self.total >= self.cap)
             if self.total >= self.cap:
                 amounts = f"{money(self.total)} of {money(self.cap)}"
-                is_hidden = self.unpriced and self._untold
-                hint = "; an answer did not say what it cost: set model.engine.prompt_price and completion_price"
-                raise SpendCapReachedError(
-                    f"the spend cap is reached: {amounts} (model.engine.spend_cap){hint if is_hidden else ''}"
-                )
+                hint = ""
+                if self.unpriced and self._untold:
+                    hint = "; an answer did not say what it cost: set model.engine.prompt_price and completion_price"
+                raise SpendCapReachedError(f"the spend cap is reached: {amounts} (model.engine.spend_cap){hint}")
             self._number += 1
             self._reserved[self._number] = Payment(most=self._most(most))
             self._changed.notify_all()

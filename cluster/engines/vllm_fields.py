@@ -167,7 +167,10 @@ def check_passed_through(passed: Mapping[str, Any], named: Mapping[str, Any]) ->
             raise ValueError(f"model.engine.vllm.{name}: set model.engine.{name}")
         if name in REFUSED:
             raise ValueError(f"model.engine.vllm.{name}: cannot be set: {REFUSED[name]}")
-        if isinstance(value, Mapping) and (within := REFUSED_WITHIN.get(name, frozenset()) & value.keys()):
+        if not isinstance(value, Mapping):
+            continue
+        within = REFUSED_WITHIN.get(name, frozenset()) & value.keys()
+        if within:
             raise ValueError(f"model.engine.vllm.{name}.{min(within)}: cannot be set: {_FILES}")
 
 

@@ -122,12 +122,12 @@ class Reasoning:
         """
         if not reply.text:
             return len(ids)
-        ended = [
-            place + len(end)
-            for end in self._ends
-            for place in range(len(ids) - len(end) + 1)
-            if ids[place : place + len(end)] == end
-        ]
+        ended = list[int]()
+        for end in self._ends:
+            for place in range(len(ids) - len(end) + 1):
+                behind = place + len(end)
+                if ids[place:behind] == end:
+                    ended.append(behind)
         last = min if self._separates else max
         return last(ended, default=max(0, len(ids) - len(self._tokens.encode(reply.text))))
 

@@ -90,9 +90,11 @@ def label_scores(tokens: Sequence[int], answer: Any) -> LabelScores:
 def _converted(extra: Mapping[str, Any]) -> dict[str, Any]:
     """Further parameters in vLLM's own types."""
     converted = dict(extra)
-    if bias := converted.get("logit_bias"):
+    bias = converted.get("logit_bias")
+    if bias:
         converted["logit_bias"] = {int(token): float(value) for token, value in bias.items()}
-    if repetition := converted.get("repetition_detection"):
+    repetition = converted.get("repetition_detection")
+    if repetition:
         from vllm.sampling_params import RepetitionDetectionParams
 
         converted["repetition_detection"] = RepetitionDetectionParams(**repetition)

@@ -139,7 +139,9 @@ def _slices(rule: Rule, width: int, height: int) -> int:
     if wanted <= 1:
         return part(width, height)
     counts = [count for count in (wanted - 1, wanted, wanted + 1) if 1 < count <= rule.most]
-    grids = [(count // rows, rows) for count in counts for rows in range(count, 0, -1) if count % rows == 0]
+    grids = list[tuple[int, int]]()
+    for count in counts:
+        grids += [(count // rows, rows) for rows in range(count, 0, -1) if count % rows == 0]
     proportion = math.log(width / height)
     columns, rows = min(grids, key=lambda grid: abs(proportion - math.log(grid[0] / grid[1])))
     slice_tokens = part(max(1, round(width / columns)), max(1, round(height / rows)))

@@ -47,7 +47,8 @@ def proof_of(model: Model) -> tuple[Proof | None, bool]:
     known = proofs()
     if model.id in known:
         return known[model.id], True
-    family = [known[row.id] for row in rows().values() if row.family is model.family and row.id in known]
+    ids = [row.id for row in rows().values() if row.family is model.family]
+    family = [known[id] for id in ids if id in known]
     return min(family, key=lambda proof: GRADES.index(proof.grade), default=None), False
 
 

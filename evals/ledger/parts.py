@@ -261,10 +261,10 @@ def read_batches(path: Path, schema: pa.Schema) -> Iterator[pa.Table]:
             for batch in file.iter_batches(batch_size=size, columns=names):
                 table = upgrade(pa.Table.from_batches([batch]))
                 check_values(table)
-                columns = [
-                    table[item.name] if item.name in table.column_names else pa.nulls(len(table), item.type)
-                    for item in schema
-                ]
+                columns = []
+                for item in schema:
+                    is_there = item.name in table.column_names
+                    columns.append(table[item.name] if is_there else pa.nulls(len(table), item.type))
                 yield pa.Table.from_arrays(columns, schema=schema)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise LedgerDamagedError([damage_of(path, error)]) from error
@@ -356,8 +356,10 @@ def write_part(tables: Iterable[pa.Table], schema: pa.Schema, replaces: Collecti
 
 
 def _unless_gone(path: Path, error: Exception) -> Exception:
-    # no driver writes links, so nobody will replace one that leads nowhere or in a circle
-    if isinstance(error, OSError) and not path.is_symlink() and (error.errno in _GONE or not path.exists()):
+    # No driver writes links, so nobody will replace one that leads nowhere or in a circle.
+    if not isinstance(error, OSError) or path.is_symlink():
+        return error
+    if error.errno in _GONE or not path.exists():
         raise LedgerChangedError(path.name) from error
     return error
 

@@ -69,7 +69,9 @@ class RunData:
 
         def read(columns: Sequence[str] | None) -> Iterator[pa.Table]:
             wanted = None if columns is None else stored_names(columns)
-            names = [name for name in ledger.column_names if (name in wanted if wanted else name != "turns")]
+            names = [name for name in ledger.column_names if name != "turns"]
+            if wanted:
+                names = [name for name in ledger.column_names if name in wanted]
             yield ledger.select(list(dict.fromkeys([*names, "suite"])))
 
         def find(ids: Collection[str]) -> list[dict[str, Any]]:
@@ -113,14 +115,22 @@ class RunData:
         ``turns.finish`` gives ``turns`` with this field alone.
         """
         prefix = f"{self._suite}."
-        stored = None if columns is None else [*columns, *(prefix + name for name in columns if self._suite)]
+        stored, wanted = None, None
+        if columns is not None:
+            stored, wanted = list(columns), stored_names(columns)
+            # A suite's own columns are stored with its name.
+            if self._suite:
+                stored += [prefix + name for name in columns]
         for table in self._read(stored):
             part = table
             if self._suite:  # other suites' rows and columns have nothing to say here
                 part = table.filter(pc.equal(table["suite"], self._suite))
                 part = part.select([name for name in part.column_names if "." not in name or name.startswith(prefix)])
                 part = part.rename_columns([name.removeprefix(prefix) for name in part.column_names])
-            yield part.select([name for name in part.column_names if columns is None or name in stored_names(columns)])
+            names = part.column_names
+            if wanted is not None:
+                names = [name for name in names if name in wanted]
+            yield part.select(names)
 
     def episodes(self, columns: Sequence[str] | None = None) -> pa.Table:
         """The ledger in one table; all columns but ``turns`` unless ``columns`` are named."""

@@ -49,6 +49,7 @@ def checked_rows(records: Sequence[Record], columns: Mapping[str, pa.DataType]) 
         Exception: it will not; a value of a wrong type may raise anything.
     """
     table = records_to_table(records, columns)
-    if problems := check_rows([table], ["the record"], None).problems:
+    problems = check_rows([table], ["the record"], None).problems
+    if problems:
         raise ValueError(problems[0][1])
     return table

@@ -231,10 +231,10 @@ def _own_table(paper: Paper, row: str, cells: Sequence[RunCell]) -> Table:
 
 def _correction_notes(figures: Sequence[Figure]) -> list[str]:
     wrong = [(figure.correction, figure) for figure in figures if figure.correction]
+    if not wrong:
+        return []
     whys = dict.fromkeys(f"{figure.table}, {correction.why}" for correction, figure in wrong)
-    return [f"{len(wrong)} printed figures are wrong or doubtful and corrected where known: {'; '.join(whys)}."] * bool(
-        wrong
-    )
+    return [f"{len(wrong)} printed figures are wrong or doubtful and corrected where known: {'; '.join(whys)}."]
 
 
 def _interval_notes(figures: Sequence[Figure]) -> list[str]:
@@ -320,7 +320,8 @@ def _keys(cells: Sequence[RunCell]) -> tuple[list[str], str]:
     names = list(dict.fromkeys(name for one in everything for name in one))
     varying = [name for name in names if len({one.get(name) for one in everything}) > 1]
     constant = [everything[0][name] for name in names if name not in varying]
-    return varying, f", {', '.join(constant)}" if constant else ""
+    in_title = f", {', '.join(constant)}" if constant else ""
+    return varying, in_title
 
 
 def _key(cell: RunCell, keys: Sequence[str]) -> tuple[str | None, ...]:

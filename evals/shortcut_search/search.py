@@ -83,11 +83,11 @@ def needs_table(name: str, found: Sequence[Found]) -> Table:
     for (task, level), group in groupby(found, key=lambda each: (each.task, each.level)):
         success = {each.players: each.success for each in group}
         everything = success["everything"].mean
-        needed = [
-            players.removeprefix("all but ")
-            for players, estimate in success.items()
-            if players.startswith("all but ") and estimate.mean < everything - ENOUGH
-        ]
+        needed = []
+        for players, estimate in success.items():
+            is_without_one = players.startswith("all but ")
+            if is_without_one and estimate.mean < everything - ENOUGH:
+                needed.append(players.removeprefix("all but "))
         shares = [success.get(players) for players in classes]
         rows.append((task, level, *shares, ", ".join(needed) or "none of these"))
     return Table(

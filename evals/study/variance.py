@@ -122,9 +122,10 @@ def _mean_square(values: NDArray[np.float64], term: tuple[int, ...]) -> tuple[fl
     if len(term) == 1:
         deviations = means - values.mean()
     else:
-        singles = [
-            values.mean(axis=tuple(axis for axis in range(values.ndim) if axis != one), keepdims=True) for one in term
-        ]
+        singles = []
+        for one in term:
+            but_one = tuple(axis for axis in range(values.ndim) if axis != one)
+            singles.append(values.mean(axis=but_one, keepdims=True))
         deviations = means - singles[0] - singles[1] + values.mean()
     many = values.size / deviations.size
     total = float((deviations**2).sum() * many)

@@ -177,8 +177,12 @@ def _success(played: _Played, players: Sequence[tuple[str, str]], group: _Group)
 
 def _reference(name: str, played: _Played, rules: DifficultyRules, group: _Group) -> tuple[Value, ...]:
     """Chance or perfect play: as the suite knows it for all levels of all tasks, else as the built-in player fared."""
-    known = [[rules.known(task, level).get(name) for task in group.tasks] for level in group.levels]
-    means = [fmean(value for value in of_level if value is not None) for of_level in known if None not in of_level]
+    means = list[float]()
+    for level in group.levels:
+        stated = [rules.known(task, level).get(name) for task in group.tasks]
+        known = [value for value in stated if value is not None]
+        if len(known) == len(stated):
+            means.append(fmean(known))
     if len(means) == len(group.levels):
         return tuple(means)
     players = dict.fromkeys((player, mode) for player, mode, _, _ in played if player == BUILT_IN[name])
@@ -189,16 +193,13 @@ def _reference(name: str, played: _Played, rules: DifficultyRules, group: _Group
 def difficulty_figure(suite: str, title: str, curves: Sequence[Curve]) -> Figure:
     """A panel for all tasks and for each task; players as lines with intervals, chance and perfect play in gray."""
     modes = {curve.mode for curve in curves if curve.mode}
-    series = [
-        Series(
-            f"{curve.player}, {curve.mode}" if curve.mode and len(modes) > 1 else curve.player,
-            curve.levels,
-            curve.success,
-            curve.title,
-            reference=curve.player in BUILT_IN,
-        )
-        for curve in curves
-    ]
+    series = []
+    for curve in curves:
+        label = curve.player
+        if curve.mode and len(modes) > 1:
+            label += f", {curve.mode}"
+        is_reference = curve.player in BUILT_IN
+        series.append(Series(label, curve.levels, curve.success, curve.title, reference=is_reference))
     return Figure(
         name=f"{suite}_difficulty",
         title=f"{title}: success over difficulty",

@@ -214,8 +214,12 @@ class ProviderEngine(ApiEngine, abc.ABC):
 
     def drawn(self) -> dict[str, Any]:
         """Sampling parameters as they are sent."""
-        sent = {**{name: getattr(self.sampling, name) for name in self.always_sent}, **self._changing()}
-        return {self.sampled[name]: list(value) if name == "stop" else value for name, value in sent.items()}
+        sent = {name: getattr(self.sampling, name) for name in self.always_sent}
+        sent |= self._changing()
+        drawn = {}
+        for name, value in sent.items():
+            drawn[self.sampled[name]] = list(value) if name == "stop" else value
+        return drawn
 
     @property
     def thinks(self) -> bool:
@@ -339,8 +343,11 @@ class ProviderEngine(ApiEngine, abc.ABC):
 
     def parameter_names(self, body: Mapping[str, Any]) -> set[str]:
         """As ``RequestFormat.parameter_names``: the names on the top level, and those of nested settings."""
-        inner = {name for value in body.values() if isinstance(value, dict) for name in value}
-        return (set(body) | inner) - {"messages", "contents", "input"}
+        names = set(body)
+        for value in body.values():
+            if isinstance(value, dict):
+                names.update(value)
+        return names - {"messages", "contents", "input"}
 
     def lacks(self, request: Request) -> str:
         """As ``RequestFormat.lacks``."""

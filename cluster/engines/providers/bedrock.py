@@ -183,9 +183,12 @@ def _block(part: Part) -> dict[str, Any]:
 
 def _with_bytes(value: Any) -> Any:
     """JSON with bytes where boto3 wants them: pictures, and thoughts that are encrypted."""
-    if isinstance(value, dict):
-        return {
-            name: base64.b64decode(inner) if name in ("bytes", "redactedContent") else _with_bytes(inner)
-            for name, inner in value.items()
-        }
-    return [_with_bytes(inner) for inner in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_with_bytes(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    found = {}
+    for name, inner in value.items():
+        is_encoded = name in ("bytes", "redactedContent")
+        found[name] = base64.b64decode(inner) if is_encoded else _with_bytes(inner)
+    return found

@@ -124,10 +124,13 @@ def seconds_to_reset(headers: Mapping[str, str], body: str, now: datetime.dateti
     now = now or datetime.datetime.now(datetime.UTC)
     waits = [0.0]
     for name, left in headers.items():
-        if "ratelimit" not in name or "remaining" not in name or left.strip() != "0":
+        tells_what_is_left = "ratelimit" in name and "remaining" in name
+        if not tells_what_is_left or left.strip() != "0":
             continue
-        waits.append(_until(headers.get(name.replace("remaining", "reset"), ""), now))
-    if delay := re.search(r'"retryDelay":\s*"(\d+(?:\.\d+)?)s"', body):
+        reset = headers.get(name.replace("remaining", "reset"), "")
+        waits.append(_until(reset, now))
+    delay = re.search(r'"retryDelay":\s*"(\d+(?:\.\d+)?)s"', body)
+    if delay:
         waits.append(float(delay[1]))
     return max(waits)
 
