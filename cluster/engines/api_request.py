@@ -46,7 +46,8 @@ class RequestForm:
         Raises:
             ValueError: ``extra_body`` holds what is set elsewhere, or reasoning models would ignore the sampling.
         """
-        if self.reasoning and not self.sampling.temperature == self.sampling.top_p == 1:
+        draws_plainly = self.sampling.temperature == self.sampling.top_p == 1
+        if self.reasoning and not draws_plainly:
             raise ValueError(
                 "reasoning=true: such models draw at temperature 1 and top_p 1 only: model.sampling.temperature=1"
             )
@@ -54,7 +55,10 @@ class RequestForm:
         if reserved:
             raise ValueError(f"model.engine.extra_body: {', '.join(reserved)} cannot be set there")
         for name, value in self.extra_body.items():
-            if name in _SAMPLED and value is not None:
+            # Null takes one out that would be sent.
+            if value is None:
+                continue
+            if name in _SAMPLED:
                 raise ValueError(f"model.engine.extra_body: set {name} as model.sampling.{_SAMPLED[name]}")
 
     def body(self, request: Request) -> dict[str, Any]:

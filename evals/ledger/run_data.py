@@ -114,23 +114,25 @@ class RunData:
 
         ``turns.finish`` gives ``turns`` with this field alone.
         """
-        prefix = f"{self._suite}."
         stored, wanted = None, None
         if columns is not None:
             stored, wanted = list(columns), stored_names(columns)
             # A suite's own columns are stored with its name.
             if self._suite:
-                stored += [prefix + name for name in columns]
+                stored += [f"{self._suite}.{name}" for name in columns]
         for table in self._read(stored):
-            part = table
-            if self._suite:  # other suites' rows and columns have nothing to say here
-                part = table.filter(pc.equal(table["suite"], self._suite))
-                part = part.select([name for name in part.column_names if "." not in name or name.startswith(prefix)])
-                part = part.rename_columns([name.removeprefix(prefix) for name in part.column_names])
+            part = self._own(table) if self._suite else table
             names = part.column_names
             if wanted is not None:
                 names = [name for name in names if name in wanted]
             yield part.select(names)
+
+    def _own(self, table: pa.Table) -> pa.Table:
+        """The suite's rows; of the columns that suites declare only its own, without its name."""
+        prefix = f"{self._suite}."
+        part = table.filter(pc.equal(table["suite"], self._suite))
+        part = part.select([name for name in part.column_names if "." not in name or name.startswith(prefix)])
+        return part.rename_columns([name.removeprefix(prefix) for name in part.column_names])
 
     def episodes(self, columns: Sequence[str] | None = None) -> pa.Table:
         """The ledger in one table; all columns but ``turns`` unless ``columns`` are named."""

@@ -168,22 +168,28 @@ def _success(played: _Played, players: Sequence[tuple[str, str]], group: _Group)
     shares = list[Estimate | None]()
     for level in group.levels:
         cells = [(player, mode, task, level) for player, mode in players for task in group.tasks]
-        games = [played[cell] for cell in cells if cell in played]
-        won = np.concatenate([each.won for each in games]).tolist() if games else []
-        sizes = np.concatenate([each.played for each in games]).tolist() if games else []
+        won, sizes = list[int](), list[int]()
+        for cell in cells:
+            if cell in played:
+                won += played[cell].won.tolist()
+                sizes += played[cell].played.tolist()
         shares.append(proportion_of_counts(won, sizes) if sizes else None)
     return tuple(shares)
 
 
+def _stated(name: str, rules: DifficultyRules, tasks: Sequence[str], level: str) -> float | None:
+    """What the suite says of chance or perfect play at a level, in the mean of tasks; None where it does not know one."""
+    stated = [rules.known(task, level).get(name) for task in tasks]
+    known = [value for value in stated if value is not None]
+    if len(known) < len(stated):
+        return None
+    return fmean(known)
+
+
 def _reference(name: str, played: _Played, rules: DifficultyRules, group: _Group) -> tuple[Value, ...]:
     """Chance or perfect play: as the suite knows it for all levels of all tasks, else as the built-in player fared."""
-    means = list[float]()
-    for level in group.levels:
-        stated = [rules.known(task, level).get(name) for task in group.tasks]
-        known = [value for value in stated if value is not None]
-        if len(known) == len(stated):
-            means.append(fmean(known))
-    if len(means) == len(group.levels):
+    means = [_stated(name, rules, group.tasks, level) for level in group.levels]
+    if None not in means:
         return tuple(means)
     players = dict.fromkeys((player, mode) for player, mode, _, _ in played if player == BUILT_IN[name])
     own = _success(played, list(players), group)

@@ -42,12 +42,7 @@ def endpoint_error(caught: Exception, secrets: Collection[str], status_of: Statu
         return caught
     said = _said(caught)
     if said is not None:
-        status, headers, body = said
-        waits = {name.lower(): value for name, value in headers.items()}
-        says_how_long = not waits.keys().isdisjoint({"retry-after", "retry-after-ms"})
-        if status == 429 and not says_how_long:
-            waits["retry-after"] = str(seconds_to_reset(waits, body))
-        error = error_from(status_of(status, body), waits, body, secrets)
+        error = _refusal(said, secrets, status_of)
         error.may_cost |= getattr(caught, "began", False)
         return error
     why = clean(str(caught), secrets)[:WORDS_SHOWN] or type(caught).__name__
@@ -63,6 +58,15 @@ def endpoint_error(caught: Exception, secrets: Collection[str], status_of: Statu
 
 Refusal = tuple[int, Mapping[str, str], str]
 """Status, headers and body."""
+
+
+def _refusal(said: Refusal, secrets: Collection[str], status_of: Status) -> EndpointError:
+    status, headers, body = said
+    waits = {name.lower(): value for name, value in headers.items()}
+    says_how_long = not waits.keys().isdisjoint({"retry-after", "retry-after-ms"})
+    if status == 429 and not says_how_long:
+        waits["retry-after"] = str(seconds_to_reset(waits, body))
+    return error_from(status_of(status, body), waits, body, secrets)
 
 
 def _said(caught: Exception) -> Refusal | None:
