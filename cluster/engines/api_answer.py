@@ -128,17 +128,22 @@ def usage_in_parts(prompt: Sequence[Any], completion: Sequence[Any], thought: An
         thought: Of these, tokens of thoughts.
         wrote: As of ``read_usage``.
     """
-    # Only the first part has to be told; the others are 0 where they are left out.
-    fresh, cached, written = token_count(prompt[0]), token_count(prompt[1] or 0), token_count(prompt[2] or 0)
+    fresh, cached, written = token_count(prompt[0]), _count_if_told(prompt[1]), _count_if_told(prompt[2])
     prompt_tokens = _sum_of(fresh, cached, written)
-    completion_tokens = _sum_of(*(token_count(part or 0) for part in completion))
+    if not prompt_tokens:
+        prompt_tokens = None
+        cached = written = None
+    completion_tokens = _sum_of(*map(_count_if_told, completion))
     # A reply takes a token at least, so 0 is not told.
     if wrote and not completion_tokens:
         completion_tokens = None
-    if prompt_tokens is None:
-        cached = written = None
     reasoning = min(token_count(thought) or 0, completion_tokens or 0)
-    return Usage(prompt_tokens or None, completion_tokens, cached or 0, reasoning, written or 0)
+    return Usage(prompt_tokens, completion_tokens, cached or 0, reasoning, written or 0)
+
+
+def _count_if_told(part: Any) -> int | None:
+    """The count of a part that may be left out, and is 0 then."""
+    return token_count(part or 0)
 
 
 def _sum_of(*counts: int | None) -> int | None:

@@ -34,6 +34,7 @@ CONTINUE=75 # raycade's exit code for a run that was stopped early and can be re
 # running episodes and TERM_SECONDS to commit and leave; the rest is for cleanup.
 FINISH_SECONDS=4
 TERM_SECONDS=8
+STATE_TRIES=10 # a second apart, to learn from Slurm what SIGTERM means
 
 say() { printf 'raycade: %s\n' "$*" >&2; }
 die() { local code="$1"; shift; say "$*"; exit "$code"; }
@@ -393,12 +394,18 @@ node() {
 # signals this script alone; proctrack/linuxproc signals Ray too.) If the job is being ended, the batch script knows, and
 # ends Ray by SIGURG; unless it is gone itself.
 on_term() {
-    local state
+    local state="" left
     command -v scontrol >/dev/null || return 0 # in a container of Pyxis; there Slurm signals the driver's step, too
-    state="$(scontrol show job -o "$job_id" 2>/dev/null | sed -n 's/.* JobState=\([A-Z]*\).*/\1/p')"
+    # A busy controller may not answer at once. Ray must not be ended for that: its running episodes would be lost.
+    for ((left = STATE_TRIES; left > 0; left--)); do
+        state="$(scontrol show job -o "$job_id" 2>/dev/null | sed -n 's/.* JobState=\([A-Z]*\).*/\1/p')" || true
+        [[ -z $state ]] || break
+        sleep 1
+    done
     if [[ $state == RUNNING ]]; then
-        ((SLURM_NODEID > 0)) || scancel --batch --signal=USR1 "$job_id" || true
+        ((SLURM_NODEID > 0)) || scancel --batch --signal=USR1 "$job_id" || say "the batch script cannot be told to stop the run"
     else
+        say "SIGTERM on $SLURMD_NODENAME: the job is ${state:-in a state that Slurm does not tell}; ending Ray here"
         (sleep $((FINISH_SECONDS + TERM_SECONDS)) && kill -URG $$) &
     fi
 }
