@@ -84,13 +84,16 @@ def places_of(config: Mapping[str, Any]) -> tuple[str, ...]:
     """Hosts that the model's engine and the cluster are configured with: an error may name them without a port."""
     model = config.get("model")
     engine = model.get("engine") if isinstance(model, Mapping) else None
-    sections = [section for section in (engine, config.get("cluster")) if isinstance(section, Mapping)]
-    texts = [value for section in sections for value in section.values() if isinstance(value, str)]
+    texts: list[str] = []
+    for section in (engine, config.get("cluster")):
+        if isinstance(section, Mapping):
+            texts += [value for value in section.values() if isinstance(value, str)]
     addresses = filter(_ADDRESS.fullmatch, texts)
     found = set()
     for address in addresses:
         with contextlib.suppress(ValueError):  # brackets around what is no address
-            found.add(urlsplit(address if "://" in address else f"//{address}").hostname or address)
+            url = address if "://" in address else f"//{address}"
+            found.add(urlsplit(url).hostname or address)
     # The longest first, so that a name within another one leaves nothing of it.
     return tuple(sorted(found, key=len, reverse=True))
 

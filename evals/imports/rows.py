@@ -91,7 +91,10 @@ def _revived(value: Any, kind: pa.DataType) -> Any:
     if value is None:
         return None
     if pa.types.is_floating(kind):
-        return _NOT_FINITE.get(value, value) if isinstance(value, str) else value
+        # JSON has no number that is not finite: these are carried by name.
+        if isinstance(value, str):
+            return _NOT_FINITE.get(value, value)
+        return value
     if pa.types.is_list(kind):
         return [_revived(each, kind.value_type) for each in value]
     if pa.types.is_struct(kind):

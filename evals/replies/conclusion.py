@@ -72,14 +72,16 @@ def _options(texts: tuple[str, ...], labels: tuple[str, ...], nouns: tuple[str, 
 def _by_claims(events: Sequence[Event]) -> Conclusion | None:
     """The last decision with what is said barely after it, or what is said barely; all that stands must agree."""
     claims = _places_of(events, "claim", "bare")
-    last = claims[-1] if claims else 0
     doubts = _places_of(events, "doubt")
+    if not claims:
+        return _TWO if doubts else None
+    last = claims[-1]
     if doubts and doubts[-1] >= last:
         return _TWO
-    if not claims:
-        return None
+    # A or B, most likely A
     weighed = [events[place].sentence for place in doubts]
-    if events[last].kind == "bare" and events[last].sentence in weighed:  # A or B, most likely A
+    is_bare = events[last].kind == "bare"
+    if is_bare and events[last].sentence in weighed:
         return _TWO
     decisions = _places_of(events, "claim")
     if _changes([events[place] for place in decisions]) > _MOST_CHANGES:

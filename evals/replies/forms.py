@@ -158,12 +158,17 @@ def _tagged(text: str, tags: list[re.Match[str]]) -> Iterator[Place]:
     opened = False
     start = 0
     for tag, following in itertools.zip_longest(tags, tags[1:]):
-        if tag["close"] and not opened:
-            lines = [line for line in text[start : tag.start()].splitlines() if line.strip()]
-            yield Place("closing tag", lines[-1] if lines else "", start, tag.end())
-        elif not tag["close"] and following is None:
+        if tag["close"]:
+            # The opening tag is missing: the last line that says something counts.
+            if not opened:
+                last_line = ""
+                for line in text[start : tag.start()].splitlines():
+                    if line.strip():
+                        last_line = line
+                yield Place("closing tag", last_line, start, tag.end())
+        elif following is None:
             yield Place("open tag", text[tag.end() :], tag.start(), len(text))
-        elif not tag["close"]:
+        else:
             end = following.end() if following["close"] else following.start()
             yield Place("tag", text[tag.end() : following.start()], tag.start(), end)
         opened = not tag["close"]

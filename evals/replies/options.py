@@ -107,10 +107,15 @@ class Options:
             return None
         if len(token) < _SHORTEST_MISSPELLED or not token.isalpha():
             return None
-        close = difflib.get_close_matches(token, self.known, 2, _ALIKE)
-        # symmetric is no misspelled asymmetric
-        close = [word for word in close if not word.endswith(token) and not token.endswith(word)]
-        return close[0] if len(close) == 1 else None
+        close = []
+        for word in difflib.get_close_matches(token, self.known, 2, _ALIKE):
+            # symmetric is no misspelled asymmetric
+            is_end_of_other = word.endswith(token) or token.endswith(word)
+            if not is_end_of_other:
+                close.append(word)
+        if len(close) != 1:
+            return None
+        return close[0]
 
     def is_filler(self, token: str) -> bool:
         """Whether a token says nothing about any option."""
@@ -129,13 +134,17 @@ class Options:
     def mentions(self, tokens: Sequence[str]) -> list[Mention]:
         """The words of a clause that name options, in reading order."""
         found = self._in_full(tokens)
-        taken = {place for mention in found for place in range(mention.start, mention.stop)}
+        taken: set[int] = set()
+        for mention in found:
+            taken.update(range(mention.start, mention.stop))
         for place, token in enumerate(tokens):
+            if place in taken:
+                continue
             option = self.labels.get(token)
-            if place not in taken and option is not None and self.is_label(tokens, place):
+            if option is not None and self.is_label(tokens, place):
                 found.append(Mention(frozenset({option}), place, place + 1, label=True))
                 taken.add(place)
-            elif place not in taken and token in self._initials:
+            elif token in self._initials:
                 found.append(Mention(frozenset({self._initials[token]}), place, place + 1))
                 taken.add(place)
         found += self._by_words(tokens, taken)

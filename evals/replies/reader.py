@@ -90,12 +90,16 @@ def _read_last(text: str, found: Sequence[Place], choices: Choices) -> Reading:
         before = found[-2]
         other = _read_content(before.content, choices, stated)
         # A closing tag too many: <answer>B</answer> as I said </answer>
-        if last.form == "closing tag" and before.form == "tag" and reading.option is None:
+        closed_twice = last.form == "closing tag" and before.form == "tag"
+        if closed_twice and reading.option is None:
             last, reading = before, other
         beside = last.form in ("field", "closing tag") or side_by_side(text, before, last)
-        if beside and None not in (reading.option, other.option) and other.option != reading.option:
+        both_name_one = None not in (reading.option, other.option)
+        if beside and both_name_one and other.option != reading.option:
             return Reading(None, TWO_ANSWERS)
-    return reading if reading.option is None else Reading(reading.option, f"{last.form}, {reading.rule}")
+    if reading.option is None:
+        return reading
+    return Reading(reading.option, f"{last.form}, {reading.rule}")
 
 
 # --- one part of a reply ---------------------------------------------------------------------------------------------
@@ -119,8 +123,14 @@ def _read_content(text: str, choices: Choices, stated: Stated, marked: bool = Tr
     if text.endswith("?"):
         # between the marks of an answer a name is one, however unsure
         named = _read_name(text.rstrip("? "), choices) if marked else None
-        return named if named is not None and named.option is not None else Reading(None, NO_ANSWER)
-    reading = _read_name(text, choices) or _read_list(text, choices, marked) or _read_ticks(text, choices, stated)
+        if named is None or named.option is None:
+            return Reading(None, NO_ANSWER)
+        return named
+    reading = _read_name(text, choices)
+    if reading is None:
+        reading = _read_list(text, choices, marked)
+    if reading is None:
+        reading = _read_ticks(text, choices, stated)
     if reading is not None:
         return reading
     conclusion = _concluded(text, choices, stated)
@@ -177,15 +187,23 @@ def _read_name(text: str, choices: Choices) -> Reading | None:
         name = label["label"].casefold()
         if name in labels:
             return Reading(labels.index(name), "label")
-        return Reading(None, BEYOND) if name.isalpha() and labels[0].isalpha() else None
-    both = _LABEL_AND_TEXT.fullmatch(text)
-    if both is None or texts.count(_folded(both["text"])) != 1:
+        # A letter among letters is a label that no option has.
+        if name.isalpha() and labels[0].isalpha():
+            return Reading(None, BEYOND)
         return None
-    option = texts.index(_folded(both["text"]))
+    both = _LABEL_AND_TEXT.fullmatch(text)
+    if both is None:
+        return None
+    said = _folded(both["text"])
+    if texts.count(said) != 1:
+        return None
+    option = texts.index(said)
     if both["label"] in "Ii" and both["mark"].isspace():  # the pronoun: I pick up the item
         return Reading(option, "name")
-    agree = both["label"].casefold() in labels and labels.index(both["label"].casefold()) == option
-    return Reading(option, "label and name") if agree else Reading(None, TWO_ANSWERS)
+    name = both["label"].casefold()
+    if name in labels and labels.index(name) == option:
+        return Reading(option, "label and name")
+    return Reading(None, TWO_ANSWERS)
 
 
 _LISTED_LETTER = re.compile(r"""["'(\[]*[A-Z]["')\].:]*""")

@@ -76,16 +76,21 @@ def relabeled(
         built_in: Names of built-in players.
         names: Labels of runs, by their names; by default what tells their settings apart, and with imports their names.
     """
-    if not names and any(is_imported(run.sessions) for run in runs.values()):
-        # An import has only some of a run's settings: those that it lacks tell nothing.
-        names = {name: name for name in runs}
-    names = names or run_labels({name: run.settings for name, run in runs.items()})
+    if not names:
+        with_imports = any(is_imported(run.sessions) for run in runs.values())
+        if with_imports:
+            # An import has only some of a run's settings: those that it lacks tell nothing.
+            names = {name: name for name in runs}
+        else:
+            names = run_labels({name: run.settings for name, run in runs.items()})
     counts = Counter(pair for run in runs.values() for pair in _pairs(run))
     first_with: defaultdict[str, dict[frozenset[str], str]] = defaultdict(dict)
     """Of each built-in player its sets of games, each with the first run that has it."""
     for name, run in runs.items():
-        for player in dict.fromkeys(player for player, _ in _pairs(run) if player in built_in):
-            first_with[player].setdefault(_games(run, player), name)
+        players = dict.fromkeys(player for player, _ in _pairs(run))
+        for player in players:
+            if player in built_in:
+                first_with[player].setdefault(_games(run, player), name)
     found = {}
     for name, run in runs.items():
         labels: dict[str, str | None] = {}

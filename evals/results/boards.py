@@ -79,8 +79,12 @@ def _rows(models: Sequence[Entry]) -> Iterator[Row]:
     Which one is the highest is known only after looking, so p counts as if all pairs had been compared (Bonferroni). Runs that
     are partial or were stopped by a rule are not compared: their games are no fixed sample.
     """
-    complete = [entry for entry in models if not _notes(entry)]
-    comparable = [entry for entry in complete if entry.scores and entry.scores[0].estimate.n]
+    comparable = []
+    for entry in models:
+        if _notes(entry) or not entry.scores:
+            continue
+        if entry.scores[0].estimate.n:
+            comparable.append(entry)
     best = max(comparable, key=_mean, default=None)
     pairs = len(comparable) * (len(comparable) - 1) // 2
     for entry in models:
@@ -92,9 +96,12 @@ def _rows(models: Sequence[Entry]) -> Iterator[Row]:
             yield Row(entry, "highest")
         else:
             effects = paired_effects(entry.scores[0].observations(), best.scores[0].observations())
-            apart = bool(effects) and effects[0].p * pairs < ALPHA
+            if not effects:
+                yield Row(entry, "not told apart from the highest", None)
+                continue
+            apart = effects[0].p * pairs < ALPHA
             standing: Standing = "below the highest" if apart else "not told apart from the highest"
-            yield Row(entry, standing, effects[0].difference if effects else None)
+            yield Row(entry, standing, effects[0].difference)
 
 
 def _mean(entry: Entry) -> float:
@@ -111,14 +118,17 @@ def _references(entries: Sequence[Entry]) -> list[Entry]:
     """Of each built-in player the run that played most of its games; of the shortcuts the best only."""
     found: dict[str, Entry] = {}
     for entry in entries:
+        if not entry.reference:
+            continue
         known = found.get(entry.reference)
-        if entry.reference and (known is None or entry.played > known.played):
+        if known is None or entry.played > known.played:
             found[entry.reference] = entry
+    shown = [entry for entry in found.values() if not entry.shortcut]
     shortcuts = [entry for entry in found.values() if entry.shortcut]
-    best = max(shortcuts, key=_mean, default=None)
-    others = [entry for entry in found.values() if not entry.shortcut]
-    named = [dataclasses.replace(best, reference=f"best shortcut ({best.player})")] if best is not None else []
-    return sorted([*others, *named], key=_mean)
+    if shortcuts:
+        best = max(shortcuts, key=_mean)
+        shown.append(dataclasses.replace(best, reference=f"best shortcut ({best.player})"))
+    return sorted(shown, key=_mean)
 
 
 # --- beside the models -----------------------------------------------------------------------------------------------

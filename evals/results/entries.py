@@ -113,11 +113,15 @@ def player_labels(outlines: Sequence[Outline]) -> dict[str, dict[str, str]]:
     """For each run the names of its models that another run has too, with what tells the settings of these runs apart."""
     runs_of: defaultdict[str, list[Outline]] = defaultdict(list)
     for outline in outlines:
-        for player in dict.fromkeys(player for player, _ in outline.plays if player not in outline.built_in):
-            runs_of[player].append(outline)
+        players = dict.fromkeys(player for player, _ in outline.plays)
+        for player in players:
+            if player not in outline.built_in:
+                runs_of[player].append(outline)
     found: dict[str, dict[str, str]] = {outline.name: {} for outline in outlines}
     for player, runs in runs_of.items():
-        suites = [suite for run in runs for name, suite in run.plays if name == player]
+        suites: list[str] = []
+        for run in runs:
+            suites += [suite for name, suite in run.plays if name == player]
         each_suite_once = len(set(suites)) == len(suites)
         if each_suite_once:  # these runs complete each other
             continue

@@ -383,9 +383,15 @@ def _published_ticks(board: Board) -> Iterator[dict[str, Any]]:
     paper = published(board.suite)
     measured = [row for row in table.rows if row[2] == board.measures[0]]
     most = max((row[3] for row in measured if isinstance(row[3], int)), default=0)
-    whole = [row for row in measured if row[3] == most]
-    models = [row for row in whole if row[1] == "model"]
-    people = [row for row in whole if paper.baselines.get(str(row[0])) == "human"]
+    models = []
+    people = []
+    for row in measured:
+        if row[3] != most:
+            continue
+        if row[1] == "model":
+            models.append(row)
+        if paper.baselines.get(str(row[0])) == "human":
+            people.append(row)
     cells = "1 cell" if most == 1 else f"{most} cells"
     for kind, rows in (("paper", models), ("people", people)):
         for highest in rows[:1]:

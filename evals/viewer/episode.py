@@ -121,14 +121,20 @@ def shown_as_json(view: EpisodeView, notice: str, row: Mapping[str, Any]) -> dic
     shown: dict[str, Any] = view.to_json()
     for step, turn in zip(shown["steps"], row["turns"], strict=True):
         step |= {name: turn[name] for name in OF_A_TURN}
-        step["shown"] = [
-            {"role": message["role"], "parts": [_part(part, pictures) for part in message["parts"]]}
-            for message in step["shown"]
-        ]
+        messages = []
+        for message in step["shown"]:
+            parts = [_part(part, pictures) for part in message["parts"]]
+            messages.append({"role": message["role"], "parts": parts})
+        step["shown"] = messages
         step["after"] = _picture(step["after"], pictures) if step["after"] else None
-    own = {name.partition(".")[2]: value for name, value in row.items() if name.startswith(f"{row['suite']}.")}
     common = {name: value for name, value in row.items() if "." not in name and name != "turns"}
-    scalars = {name: value for name, value in own.items() if not isinstance(value, list | dict) and value is not None}
+    scalars = {}
+    for name, value in row.items():
+        if not name.startswith(f"{row['suite']}."):
+            continue
+        is_scalar = value is not None and not isinstance(value, list | dict)
+        if is_scalar:
+            scalars[name.partition(".")[2]] = value
     plain: dict[str, Any] = _plain({**shown, "row": common, "columns": scalars, "notice": notice})
     return {**plain, "pictures": pictures}
 
