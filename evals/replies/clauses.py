@@ -99,7 +99,8 @@ def _sentences(tokens: Sequence[str]) -> Iterator[tuple[list[str], bool]]:
 
 def _doubts_unnamed(sentence: Sequence[str], options: Options) -> bool:
     """Whether a sentence that names no option doubts what was said: decides for another, weighs, or stops to think."""
-    first, said = sentence[0], set(sentence) - options.known
+    first = sentence[0]
+    said = set(sentence) - options.known
     if first in ("wait", "hmm", "hm"):
         return True
     # "Or it is ..."
@@ -109,7 +110,8 @@ def _doubts_unnamed(sentence: Sequence[str], options: Options) -> bool:
     if first in ("it", "is", "this", "that") and not said.isdisjoint(_NOT):
         return True
     # A number that no option has, where options are numbers.
-    if options.numeric and any(word.isdecimal() for word in said):
+    has_number = any(map(str.isdecimal, said))
+    if options.numeric and has_number:
         return True
     # "The other one, then."
     return any(_points_elsewhere(clause, options) for clause in _clauses(sentence, options))
@@ -198,7 +200,8 @@ class _Sentence:
         if not words.isdisjoint(_WEIGHS):
             return "doubt", everything
         # What is known already, parts of the question, and what would follow choose nothing.
-        if not (words - options.added_nouns).isdisjoint(_KNOWN) or "would" in clause[chosen[-1].stop :]:
+        is_known = not (words - options.added_nouns).isdisjoint(_KNOWN)
+        if is_known or "would" in clause[chosen[-1].stop :]:
             return None, everything
         # A number that no option has: what is named beside it may be meant or not.
         foreign = [token for token in clause if token.isdecimal() and token not in options.known]
@@ -213,11 +216,15 @@ class _Sentence:
         between = clause[chosen[-2].stop : last.start]
         if _is_complement(between, options):  # the circle is the square
             identifies = not limited and self._identifies(clause, last)
-            return ("identity" if identifies else "statement"), last.options
+            if identifies:
+                return "identity", last.options
+            return "statement", last.options
         decides_between = not (_DECIDES | _URGES).isdisjoint(between[-2:])
         if decides_between or ("," not in between and _is_answer(clause, last)):
             return "claim", last.options
-        return (None if others else "doubt"), everything
+        if others:
+            return None, everything
+        return "doubt", everything
 
     def _judge_one(
         self, clause: Sequence[str], chosen: Sequence[Mention], others: Sequence[str], limited: bool
@@ -410,14 +417,15 @@ def _clauses(sentence: Sequence[str], options: Options) -> Iterator[list[str]]:
     for place, token in enumerate(sentence):
         rest = sentence[place + 1 :]
         if token == ":":
-            decided = bool(options.mentions(clause[-_LONGEST_CLAUSE:])) and not (
-                _DECIDES | _URGES | _COMMENDS
-            ).isdisjoint(clause)
-            parts = decided or clause == ["no"]  # B? No: C
+            names_one = bool(options.mentions(clause[-_LONGEST_CLAUSE:]))
+            decides = not (_DECIDES | _URGES | _COMMENDS).isdisjoint(clause)
+            is_no = clause == ["no"]  # B? No: C
+            parts = is_no or (names_one and decides)
         elif token == ",":
             parts = not _is_introduction(clause) and not _is_list(clause, rest, options)
         else:
-            parts = token in _BREAKS and token not in options.known and not _is_introduction(clause)
+            begins_one = token in _BREAKS and token not in options.known
+            parts = begins_one and not _is_introduction(clause)
         if parts and clause:
             yield clause
             clause = []

@@ -74,17 +74,20 @@ class Overview:
         }
 
     def _board(self, board: Board) -> dict[str, Any]:
-        score = next((entry.scores[0] for entry in _entries(board).values() if entry.scores), None)
-        values = [value for entry in _entries(board).values() for each in entry.scores[:1] for value in each.values]
-        is_share = all(0 <= value <= 1 for value in values)
+        scores = [entry.scores[0] for entry in _entries(board).values() if entry.scores]
+        values = [value for score in scores for value in score.values]
+        low, high = 0.0, 1.0
+        is_share = all(low <= value <= high for value in values)
+        if not is_share:
+            low, high = min(values), max(values)
         return {
             "suite": board.suite,
             "title": self._title(board),
             "about": board.about,
-            "measure": score.measure if score else "",
+            "measure": scores[0].measure if scores else "",
             "share": is_share,
-            "low": 0.0 if is_share else min(values),
-            "high": 1.0 if is_share else max(values),
+            "low": low,
+            "high": high,
             "ticks": list(_ticks(board)) if is_share else [],
         }
 
@@ -160,12 +163,18 @@ class Overview:
                 return self._versus(ranked[0].player, ranked[1].player)
         # One model against chance, on the same games.
         for board in self.boards:
-            if board.rows and CHANCE in _entries(board) and _overall(board.rows[0].entry, _entries(board)[CHANCE]):
-                return self._versus(board.rows[0].entry.player, CHANCE)
+            if not board.rows:
+                continue
+            entry = board.rows[0].entry
+            chance = _entries(board).get(CHANCE)
+            if chance is not None and _overall(entry, chance):
+                return self._versus(entry.player, CHANCE)
         # One model that cannot be compared with anything.
         for board in self.boards:
-            if board.rows and board.rows[0].entry.played:
-                entry = board.rows[0].entry
+            if not board.rows:
+                continue
+            entry = board.rows[0].entry
+            if entry.played:
                 return (
                     f"{entry.player} has played {entry.played:,} of {entry.planned:,} episodes of {self._title(board)}."
                 )

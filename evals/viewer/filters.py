@@ -119,12 +119,16 @@ def filter_of(given: Iterable[tuple[str, str]]) -> Filter:
         elif name in texts:
             texts[name] = value
         elif edge in ("min", "max") and column in RANGES:
-            bounds.append((column, ">=" if edge == "min" else "<=", _number(name, value)))
+            comparison = ">=" if edge == "min" else "<="
+            bounds.append((column, comparison, _number(name, value)))
         elif name not in OF_THE_PAGE:
-            known = [*CHOICES, TAG, *FLAGS, *texts, *(f"{end}_{column}" for column in RANGES for end in ("min", "max"))]
+            known = [*CHOICES, TAG, *FLAGS, *texts]
+            for column in RANGES:
+                known += [f"min_{column}", f"max_{column}"]
             raise ValueError(f"there is no filter {name!r}; there are {', '.join(known)}")
     chosen = tuple((name, tuple(dict.fromkeys(values))) for name, values in sorted(choices.items()))
-    versus, flipped = (texts.pop("versus_run"), texts.pop("versus")), bool(texts.pop("flipped"))
+    versus = (texts.pop("versus_run"), texts.pop("versus"))
+    flipped = bool(texts.pop("flipped"))
     if texts["versus_outcome"] not in ("", *OUTCOMES):
         raise ValueError(f"versus_outcome: is one of {', '.join(OUTCOMES)}")
     return Filter(chosen, tuple(bounds), tuple(dict.fromkeys(flags)), **texts, versus=versus, flipped=flipped)

@@ -126,6 +126,8 @@ def _checked(run: ViewedRun, found: Sequence[tuple[LedgerPart, pa.Table]], plan:
         run.damage[f"{names[number]}: some rows"] = "; ".join(of_part)
     part_of = np.repeat(np.arange(len(names)), [len(rows) for rows in tables])
     rows = pa.concat_tables(tables).append_column("part", pa.array(part_of, pa.int32()))
-    return Arrivals(
-        names, rows.filter(pa.array(checked.sound)), frozenset(name for part, _ in found for name in part.replaces)
-    )
+    sound = rows.filter(pa.array(checked.sound))
+    replaced: set[str] = set()
+    for part, _ in found:
+        replaced.update(part.replaces)
+    return Arrivals(names, sound, frozenset(replaced))
