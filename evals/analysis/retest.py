@@ -75,18 +75,16 @@ def agreement_table(asked: Sequence[Again], failed: int) -> Table:
     labels = any(row[-1] is not None for row in rows)
     columns = ("suite", "turns", "same reply", "same action", "largest shift")
     shown = len(columns) if labels else len(columns) - 1
-    return Table(
-        "retest",
-        "Repeated turns",
-        columns[:shown],
-        tuple(row[:shown] for row in rows),
-        (
-            "same reply: letter by letter. same action: what the suite decodes; a reply that cannot be read has none. "
-            "Brackets: 95 % confidence, clustered by episode.",
-            *(("largest shift: of a label's log-probability, in nats.",) if labels else ()),
-            *((f"{failed} turns could not be answered.",) if failed else ()),
-        ),
-    )
+    notes = [
+        "same reply: letter by letter. same action: what the suite decodes; a reply that cannot be read has none. "
+        "Brackets: 95 % confidence, clustered by episode."
+    ]
+    if labels:
+        notes.append("largest shift: of a label's log-probability, in nats.")
+    if failed:
+        notes.append(f"{failed} turns could not be answered.")
+    cells = tuple(row[:shown] for row in rows)
+    return Table("retest", "Repeated turns", columns[:shown], cells, tuple(notes))
 
 
 def disagreement_table(asked: Sequence[Again], most: int) -> Table:

@@ -42,10 +42,16 @@ def _participant_row(taken: Taken, plan: Plan) -> tuple[Cell, ...]:
     outcomes = [record.outcome for record in taken.records if record.outcome is not None]
     won = sum(outcome.success for outcome in outcomes)
     share = won / len(outcomes) if outcomes else 0.0
-    pay = plan.pay.of(share, sum(outcome.steps for outcome in outcomes)) if taken.finished else None
+    steps = sum(outcome.steps for outcome in outcomes)
+    # Who has not finished gets neither a code nor pay.
+    code = None
+    pay = None
+    if taken.finished:
+        code = taken.participant.code
+        pay = round(plan.pay.of(share, steps), 2)
     return (
         taken.participant.person,
-        taken.participant.code if taken.finished else None,
+        code,
         "yes" if taken.finished else "no",
         len(taken.records) or len(taken.reviews),
         won if plan.kind == "play" else None,
@@ -55,7 +61,7 @@ def _participant_row(taken: Taken, plan: Plan) -> tuple[Cell, ...]:
         round(taken.hidden / 60, 2),
         taken.answers,
         taken.ignored,
-        None if pay is None else round(pay, 2),
+        pay,
     )
 
 
@@ -71,13 +77,15 @@ def play_agreement_table(taken: Sequence[Taken]) -> Table:
         episode = record.episode
         group = (episode.suite, episode.level)
         game = (episode.suite, episode.task, episode.level, episode.mode, episode.index, episode.repeat, episode.seed)
-        won = "won" if record.outcome is not None and record.outcome.success else "lost"
-        ratings[group].append((game, record.turns[0].reply.text if longest[group] == 1 else won))
-    rows: list[tuple[Cell, ...]] = [
-        (suite, level, "choice" if longest[suite, level] == 1 else "won or lost", *_agreement_cells(found))
-        for (suite, level), each in ratings.items()
-        for found in [fleiss_kappa(each)]
-    ]
+        if longest[group] == 1:
+            ratings[group].append((game, record.turns[0].reply.text))
+            continue
+        has_won = record.outcome is not None and record.outcome.success
+        ratings[group].append((game, "won" if has_won else "lost"))
+    rows: list[tuple[Cell, ...]] = []
+    for (suite, level), each in ratings.items():
+        category = "choice" if longest[suite, level] == 1 else "won or lost"
+        rows.append((suite, level, category, *_agreement_cells(fleiss_kappa(each))))
     columns = ("suite", "level", "category", "games", "ratings", "observed", "chance", "kappa")
     return Table("people_agreement", "Agreement between people", columns, tuple(rows), (KAPPA_NOTE,))
 

@@ -56,17 +56,22 @@ def _results(
     for table in tables:
         if table.section != "performance":
             owned[_suite_of(table.name, suites)].append(table)
+    published: defaultdict[str | None, list[Table]] = defaultdict(list)
+    for table in paper:
+        published[_suite_of(table.name, suites)].append(table)
+    drawn: defaultdict[str | None, list[Mapping[str, Any]]] = defaultdict(list)
+    for name, figure in figures.items():
+        drawn[_suite_of(name, suites)].append(figure)
     sections = []
     for suite, title in suites.items():
         results = [table for table in owned[suite] if table.headline]
-        published = [table for table in paper if _suite_of(table.name, suites) == suite]
         details = [table for table in owned[suite] if not table.headline]
         sections.append(
             Section(
                 title,
                 tables=[table_parts(table, baselines) for table in results],
-                figures=[figure for name, figure in figures.items() if _suite_of(name, suites) == suite],
-                more=[table_parts(table, baselines) for table in (*published, *details)],
+                figures=drawn[suite],
+                more=[table_parts(table, baselines) for table in (*published[suite], *details)],
             )
         )
     return [*sections, Section("Episodes played", tables=[table_parts(table) for table in owned[None]])]

@@ -193,7 +193,9 @@ class Overview:
         winner = ""
         for board in self.boards:
             entries = _entries(board)
-            effect = _overall(entries[first], entries[second]) if first in entries and second in entries else None
+            if first not in entries or second not in entries:
+                continue
+            effect = _overall(entries[first], entries[second])
             if effect is None:
                 continue
             pairs = _pairs(board) if looked and second != CHANCE else 1
@@ -204,12 +206,18 @@ class Overview:
                 amount = _amount(effect.difference, is_share, 1)
                 clauses.append(f"on {self._title(board)} no difference is shown ({amount}, {_p(p)})")
                 continue
-            best, sign = (first, 1) if effect.difference.mean > 0 else (second, -1)
-            who = "" if winner == best else f"{best} beats {second if best == first else first} "
+            if effect.difference.mean > 0:
+                best, sign = first, 1
+            else:
+                best, sign = second, -1
+            other = second if best == first else first
+            who = "" if winner == best else f"{best} beats {other} "
             clauses.append(f"{who}on {self._title(board)} by {_amount(effect.difference, is_share, sign)}, {_p(p)}")
             winner = best
         text = "; ".join(clauses)
-        return f"{text}." if text.startswith((first, second)) else f"{first} and {second}: {text}."
+        if text.startswith((first, second)):
+            return f"{text}."
+        return f"{first} and {second}: {text}."
 
     def _corrected(self, first: str, second: str) -> dict[str, float]:
         """For each board by its title, p of the first measure after Holm over all measures and boards of the two rows."""

@@ -133,11 +133,13 @@ class TrainingGames:
         episodes = [episode for episode in plan_for(suite, {PLAYER: ""}) if episode.repeat == 0]
         if not episodes:
             raise ValueError(f"suite={self._name}: these settings plan no episodes")
-        if not self._draws_blocks and not self.options.evaluation_games:
-            episodes = [
-                dataclasses.replace(episode, seed=stable_seed(TRAINING, number, episode.seed)) for episode in episodes
-            ]
-        return suite, episodes
+        if self._draws_blocks or self.options.evaluation_games:
+            return suite, episodes
+        reseeded = []
+        for episode in episodes:
+            seed = stable_seed(TRAINING, number, episode.seed)
+            reseeded.append(dataclasses.replace(episode, seed=seed))
+        return suite, reseeded
 
 
 def training_keys(name: str) -> set[str]:
