@@ -104,9 +104,9 @@ def review_table(taken: Sequence[Taken], plan: Plan, games: Games) -> Table:
     ordered = sorted(ratings, key=lambda key: (names.index(key[0]), levels.index(key[1])))
     for criterion, level in ordered:
         found = ratings[criterion, level]
-        positive = mean_estimate(
-            [float(choice == YES_NO[0]) for _, choice in found], [game for game, _ in found], bounds=UNIT
-        )
+        agrees = [float(choice == YES_NO[0]) for _, choice in found]
+        reviewed = [game for game, _ in found]
+        positive = mean_estimate(agrees, reviewed, bounds=UNIT)
         rows.append((criterion, level, positive, *_agreement_cells(fleiss_kappa(found))))
     columns = ("criterion", "level", "positive", "games", "ratings", "observed", "chance", "kappa")
     return Table("people_reviews", "Reviews of questions", columns, tuple(rows), (KAPPA_NOTE,))

@@ -266,14 +266,16 @@ class _Sentence:
         options = self.options
         copula = _copula(clause, name.start)
         gloss = clause.index("(", copula) if "(" in clause[copula:] else len(clause)
-        return (
-            clause[copula] == "is"
-            and cues("copula").issuperset(clause[copula + 1 : name.start])
-            and all(map(options.is_filler, clause[name.stop : gloss]))
-            and clause[-1] not in _OPEN
-            and options.by_its_head(clause, name)
-            and _is_looked_for(clause[:copula], options)
-        )
+        if clause[copula] != "is":
+            return False
+        if not cues("copula").issuperset(clause[copula + 1 : name.start]):
+            return False
+        # Behind the name, up to a gloss in brackets, stands nothing that says more.
+        if not all(map(options.is_filler, clause[name.stop : gloss])):
+            return False
+        if clause[-1] in _OPEN:
+            return False
+        return options.by_its_head(clause, name) and _is_looked_for(clause[:copula], options)
 
     def _leaves_open(self, clause: Sequence[str]) -> bool:
         """Whether a clause sets no condition for what follows: *after these results*, but not *in winter*."""

@@ -81,16 +81,20 @@ def own_turn(text: str, told: str = "") -> str | None:
     text = _NEXT_QUESTION.split(text)[0]
     turn = _OTHER_SIDE.search(text)
     if turn:
-        return None if _ASSISTANT.search(text, turn.end()) else text[: turn.start()]
-    answered = next((tag.end() for tag in _TAG.finditer(text) if tag["close"]), None)
-    if answered is None:
+        if _ASSISTANT.search(text, turn.end()):
+            return None
+        return text[: turn.start()]
+    closing = [tag.end() for tag in _TAG.finditer(text) if tag["close"]]
+    if not closing:
         return text
+    answered = closing[0]
     begins = "|".join(filter(None, (told, _SUPPOSED)))
     made_up = re.compile(rf"(?:(?<=[>\]])|[\n.!?)])\W{{0,8}}(?:{begins})", re.IGNORECASE).search(text, answered)
     if not made_up:
         return text
-    first, later = (_contents(part) for part in (text[: made_up.start() + 1], text[made_up.end() :]))
-    return None if later - first else text[: made_up.start() + 1]
+    own = text[: made_up.start() + 1]
+    answers_again = _contents(text[made_up.end() :]) - _contents(own)
+    return None if answers_again else own
 
 
 def _contents(text: str) -> set[str]:

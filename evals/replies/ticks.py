@@ -37,8 +37,10 @@ def ticked(text: str, named: Named) -> Ticks | None:
     parts = list(_parts(text, marks))
     head, tail = parts[0], parts[-1]
     stands_behind = _option(head, named) is not None
-    if not stands_behind and head.strip(_EDGE) and not head.rstrip().endswith(":"):
-        return None
+    if not stands_behind:
+        introduces = not head.strip(_EDGE) or head.rstrip().endswith(":")
+        if not introduces:
+            return None
     # each option with its mark; a last mark in front may have the reply's next words behind its option
     if stands_behind:
         members, rest = parts[:-1], tail
@@ -48,7 +50,10 @@ def ticked(text: str, named: Named) -> Ticks | None:
     options = [_option(member, named) for member in members]
     if None in options:
         return None
-    chosen = {option for option, mark in zip(options, marks, strict=True) if mark["tick"] and option is not None}
+    chosen: set[int] = set()
+    for option, mark in zip(options, marks, strict=True):
+        if mark["tick"] and option is not None:
+            chosen.add(option)
     return Ticks(frozenset(chosen), rest.strip(_EDGE))
 
 

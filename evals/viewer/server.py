@@ -330,7 +330,9 @@ _HOST = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(
 
 def _is_known(headers: Collection[str], hosts: Collection[str]) -> bool:
     """Whether a request has one ``Host`` header, and it holds an IP address or one of the names."""
-    found = _HOST.fullmatch(next(iter(headers))) if len(headers) == 1 else None
+    if len(headers) != 1:
+        return False
+    found = _HOST.fullmatch(next(iter(headers)))
     if found is None:
         return False
     if found["name"] is not None and found["name"].lower() in hosts:
