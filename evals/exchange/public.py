@@ -42,8 +42,10 @@ def public_settings(section: Any, private: Collection[str] = ()) -> Any:
     if isinstance(section, Mapping):
         kept = {}
         for name, value in section.items():
-            is_secret = name in private or _SECRET_NAME.search(str(name)) is not None
-            if not is_secret and not _is_place(value):
+            if name in private or _SECRET_NAME.search(str(name)) is not None:
+                continue
+            # An address or path means nothing elsewhere.
+            if not _is_place(value):
                 kept[name] = public_settings(value, private)
         return kept
     if isinstance(section, list | tuple):

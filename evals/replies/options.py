@@ -245,7 +245,8 @@ class Options:
             return True
         telling = [word for word in said_own if word not in _WEAK]
         # Numbers and letters tell nothing without a noun that they belong to.
-        if not any(word.isalpha() and word not in _WEAK - {"label"} for word in said):
+        nouns_said = said - (_WEAK - {"label"})
+        if not any(map(str.isalpha, nouns_said)):
             telling = [word for word in telling if word.isalpha()]
         if not telling:
             return False

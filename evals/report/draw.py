@@ -330,9 +330,12 @@ def _write_values(
             if number is None:
                 axes.text(x, y, "–", ha="center", va="center", fontsize=6, color=ground)
                 continue
-            count = f" ({value.n})" if with_counts and isinstance(value, Estimate) else ""
+            count = ""
+            size = 6
+            if with_counts and isinstance(value, Estimate):
+                count = f" ({value.n})"
+                size = 5
             color = "black" if (number - low) / width > 0.55 else "white"
-            size = 5 if count else 6
             axes.text(x, y, f"{number:.2f}{count}", ha="center", va="center", fontsize=size, color=color)
 
 
