@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from envs.files.regular import MIB, FileError, read_bytes
+from envs.files.regular import MIB, FileError, read_bytes, words_of
 
 MOST_BYTES = 8 * MIB
 """Of the archive, and of all its arrays together."""
@@ -54,7 +54,7 @@ def read_npz(path: str | Path) -> dict[str, NDArray[Any]]:
         raise
     except (zipfile.BadZipFile, zlib.error, OSError, ValueError, EOFError, RuntimeError) as error:
         # RuntimeError: encrypted members; NotImplementedError, one of its kinds: unknown compression.
-        raise FileError(path, f"damaged npz: {error}") from None
+        raise FileError(path, f"damaged npz: {words_of(error)}") from None
     return arrays
 
 
@@ -80,7 +80,7 @@ def _header(stream: io.BytesIO, place: str) -> tuple[tuple[int, ...], np.dtype[A
         shape, _, dtype = read_header(stream)  # type: ignore[no-untyped-call]
     except Exception as error:
         # A header is a Python literal: numpy reads it with ast, tokenize and dtype, which raise errors of many kinds.
-        raise FileError(place, f"damaged header: {error or type(error).__name__}") from None
+        raise FileError(place, f"damaged header: {words_of(error)}") from None
     return shape, dtype
 
 
@@ -110,7 +110,7 @@ def _strings(data: bytes, place: str) -> NDArray[Any]:
         _check_operations(data)
         found = _StringsUnpickler(io.BytesIO(data), encoding="latin1").load()
     except Exception as error:  # a broken pickle may raise anything at all
-        raise FileError(place, f"refused to unpack objects: {error}") from None
+        raise FileError(place, f"refused to unpack objects: {words_of(error)}") from None
     no_strings = FileError(place, "refused to unpack objects: an object array may hold strings only")
     if not isinstance(found, _PickledArray):
         raise no_strings

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from envs.files.regular import MIB, MOST_LINE_BYTES, FileError, read_lines, read_text
+from envs.files.regular import MIB, MOST_LINE_BYTES, FileError, read_lines, read_text, words_of
 
 _LONGEST_NUMBER = 400
 """Characters: Python refuses to print integers of more than 4,300 digits, and YAML can write them in hexadecimal."""
@@ -185,7 +185,7 @@ def read_yaml(path: str | Path) -> Any:
     return parse_yaml(read_text(path, YAML_BOUNDS.size), path)
 
 
-_PYYAML_ERRORS = (yaml.YAMLError, ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError)
+_PYYAML_ERRORS = (yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError)
 """PyYAML lets these through for values that look like dates and numbers, and for wrong uses of its own tags."""
 
 
@@ -218,7 +218,7 @@ def parse_yaml(text: str, place: object, bounds: Bounds = YAML_BOUNDS, plain: bo
         what = error.problem or error.context
         raise FileError(where, f"is not YAML: {what}") from None
     except _PYYAML_ERRORS as error:
-        raise FileError(place, f"is not YAML: {error or type(error).__name__}") from None
+        raise FileError(place, f"is not YAML: {words_of(error)}") from None
 
 
 def _check_plain(event: yaml.NodeEvent, line: str) -> None:

@@ -40,6 +40,11 @@ class MissingFileError(FileError):
     """There is no such file."""
 
 
+def words_of(error: Exception) -> str:
+    """What an error says; its kind where it has no text."""
+    return str(error) or type(error).__name__
+
+
 def regular(path: str | Path) -> Path:
     """The path, unless something other than a file lies there; for readers that open the file themselves.
 

@@ -200,6 +200,15 @@ def understated():
     return bytes(content)
 
 
+def overstated():
+    """An archive whose directory says that an array goes on behind the end of the file."""
+    array = npy(np.zeros(3))
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as file:
+        file.writestr("image.npy", array)
+    return out.getvalue().replace(len(array).to_bytes(4, "little"), (1 << 20).to_bytes(4, "little"))
+
+
 @pytest.mark.parametrize(
     ("kind", "content", "reason"),
     [
@@ -213,6 +222,7 @@ def understated():
         ("yaml", b"a: 1\na: 2", "line 2: is not YAML: key 'a' occurs twice"),
         ("yaml", b"!!python/object/apply:os.system [ls]", "could not determine a constructor"),
         ("yaml", b"2026-99-99", "is not YAML: month must be in"),
+        ("yaml", b"!!int ''", "is not YAML: string index out of range"),
         ("yaml", "a: ü".encode("latin-1"), "not UTF-8 at byte 3"),
         ("json", b"[" * 100_000, "is nested deeper"),
         ("json", b'{"a":' * 100_000, "is nested deeper"),
@@ -231,6 +241,7 @@ def understated():
         ("npz", shared_string, "refused to unpack objects: too large"),
         ("npz", far_memory_slot, "refused to unpack objects: too large"),
         ("npz", understated, "damaged npz"),
+        ("npz", overstated, "damaged npz: EOFError"),
         ("npz", lambda: archive(a=bytes(9 << 20)), "would unpack to 9,437,184 bytes"),
         ("npz", lambda: archive(a=header("{'descr': '|u1', 'fortran_order': False, 'shape': (9999999999,)}")), "shape"),
         ("npz", lambda: archive(a=header("{'descr': '|u1', 'fortran_order': False, 'shape': (-1, 0)}")), "shape"),
