@@ -365,6 +365,12 @@ def test_a_skin_may_hold_only_what_it_changes(tmp_path):
         dataclasses.replace(FARM, cells=((0, 0, Item("animal/dragon")),), skin=str(tmp_path)).render()
 
 
+@pytest.mark.parametrize("name", ["animal/dragon", "roman/9", "roman/12", "roman/", "roman/x"])
+def test_a_sprite_that_is_not_there_is_named(name):
+    with pytest.raises(ValueError, match=f"there is no sprite '{name}'"):
+        sprite(name, 64)
+
+
 @pytest.mark.parametrize("end", ["svg", "png"])
 @pytest.mark.parametrize("size", [(20, 10), (10, 20), (7, 8), (31, 32)])
 def test_a_skins_drawing_of_any_proportions_is_centred_and_a_scene_is_filled(tmp_path, end, size):

@@ -13,6 +13,7 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
+from envs.kidgym.catalog import ROMAN
 from envs.kidgym.render import glyphs
 
 OPENMOJI: Final[dict[str, str]] = {
@@ -45,6 +46,9 @@ RECOLORED: Final[dict[str, dict[str, str]]] = {"animal/sheep": {"#fff": "#e2d3b4
 TILE_POINTS: Final = {"1": "0 0L64 0L0 64Z", "2": "0 0L64 0L64 64Z", "3": "0 0L0 64L64 64Z", "4": "64 0L64 64L0 64Z"}
 """Corners of each tile's triangle. Its legs are the cell's edges to the pixel, so that neighbors merge without a seam."""
 
+_MARKERS: Final = tuple(str(number + 1) for number in range(len(ROMAN)))
+"""Numbers of the position markers."""
+
 _DRAWINGS = Path(__file__).parent / "drawings"
 
 
@@ -64,7 +68,7 @@ def builtin(name: str) -> str:
             return Template(_own(family)).substitute(COLORS[member])
         case "tile" if member in TILE_POINTS:
             return Template(_own("tile")).substitute(points=TILE_POINTS[member])
-        case "roman" if member in "12345678":
+        case "roman" if member in _MARKERS:
             return glyphs.marker(int(member))
         case "agent" if member == "left":
             return _mirrored(_own("agent_right"))
