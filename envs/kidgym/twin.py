@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from envs.kidgym.catalog import ITEMS, ROMAN, SLOTS, words
+from envs.kidgym.catalog import ITEMS, ROMAN, SLOTS, SPRITES, words
 from envs.kidgym.scene import FIELD_CELLS, Hint, Item, Scene
 from envs.picture import Detail
 
@@ -79,6 +79,9 @@ def name_of(sprite: str) -> str:
     family, *rest = sprite.split("/")
     if not rest or family in ITEMS:
         return words(sprite)
+    # A skin may draw others of these families, of which nothing but the name is known.
+    if sprite not in SPRITES:
+        return _by_parts(sprite)
     match family:
         case "quarter":
             return f"{CORNERS[int(rest[1]) - 1]} quarter of {_a(words(rest[0]))}"
@@ -88,6 +91,12 @@ def name_of(sprite: str) -> str:
             return f"pile of {rest[1]} {_several(int(rest[1]), words(rest[0]))}"
         case "roman":
             return f"position {ROMAN[int(rest[0]) - 1]}"
+    return _by_parts(sprite)
+
+
+def _by_parts(sprite: str) -> str:
+    """The parts of a sprite's name as words, the family last."""
+    family, *rest = sprite.split("/")
     return " ".join(part.replace("_", " ") for part in (*rest, family))
 
 

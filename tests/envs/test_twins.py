@@ -28,6 +28,19 @@ def test_things_have_the_same_name_exactly_if_they_are_drawn_alike():
     assert all(len(names) == 1 for names in drawn.values())
 
 
+@pytest.mark.parametrize(
+    ("sprite_name", "name"),
+    [
+        ("roman/12", "12 roman"),
+        ("tile/half", "half tile"),
+        ("quarter/dragon", "dragon quarter"),
+        ("pile/egg", "egg pile"),
+    ],
+)
+def test_what_only_a_skin_draws_is_told_by_its_name(sprite_name, name):
+    assert name_of(sprite_name) == name
+
+
 @pytest.mark.parametrize("detail", DETAILS)
 def test_a_frame_is_told_as_it_is_drawn(detail):
     frame = make("MA", 2, 4).frame
