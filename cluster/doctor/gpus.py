@@ -194,7 +194,7 @@ def _not_answering(failed: Sequence[tuple[str, str]], places: Sequence[str], on_
     # Where other GPUs have answered, these can be left out.
     some_answered = len(failed) < len(places)
     if on_gpu and some_answered:
-        others = set(places) - set(broken)
+        others = [place for place in places if place not in broken]
         mend = (
             f"leave it out: export CUDA_VISIBLE_DEVICES={','.join(others)}; on Slurm "
             "--exclude=NODE; and have the site look at it (nvidia-smi -q, dmesg)"

@@ -400,6 +400,11 @@ def test_an_engine_that_does_not_start_is_named_by_its_gpu(tmp_path, monkeypatch
     assert "model runner V2, 8,192 tokens a step" in gpus.engines(asked).found
 
 
+def test_gpus_to_be_used_are_advised_in_their_order():
+    outcome = gpus._not_answering([("3", "broken")], [str(number) for number in range(12)], on_gpu=True)
+    assert_mended(outcome, "export CUDA_VISIBLE_DEVICES=0,1,2,4,5,6,7,8,9,10,11;")
+
+
 def test_clocks_ports_and_locks_between_machines(tmp_path):
     """Two machines, the second a stub whose clock is ahead; a third shares no lock, and no port reaches it."""
     with nodes.hosted(need(tmp_path), "127.0.0.1") as (host, meeting):
