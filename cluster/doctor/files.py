@@ -15,7 +15,9 @@ from pathlib import Path
 
 from cluster.doctor.check import Check, Need, Outcome, Status, existing, first_words, gib, ok
 from cluster.engines.tiny_model import cache_directory
+from cluster.errors import UserError
 from cluster.storage.durable import create_durably, sync_directory, write_durably
+from envs.files import home_folder
 
 RUN_BYTES = 2**30
 """Room that a run directory should have: a ledger takes about 2 kB an episode."""
@@ -113,8 +115,13 @@ def room(need: Need) -> Outcome:
 
 def caches(need: Need) -> Outcome:
     """Folders of caches: to be written to, with room, and files in them may be run (compiled kernels are loaded)."""
+    breaks = "compiled kernels of vLLM, Triton and Numba, the tiny model, weights"
+    try:
+        folders = _cache_folders(need)
+    except UserError as error:
+        return Outcome("fail", str(error), breaks, "export RAYCADE_CACHE=/local/disk/... before the run")
     wrong = []
-    for path in _cache_folders(need):
+    for path in folders:
         where = existing(path)
         try:
             with _scratch(where) as folder:
@@ -134,7 +141,7 @@ def caches(need: Need) -> Outcome:
     return Outcome(
         "fail" if "free" not in why else "warn",
         "; ".join(f"{path}: {why}" for path, why in wrong[:3]),
-        "compiled kernels of vLLM, Triton and Numba, the tiny model, weights",
+        breaks,
         f"export {_variable(path)}=/local/disk/... before the run (on Slurm: --node-cache=DIR of ./launch.sh slurm)",
     )
 
@@ -149,7 +156,9 @@ def _load(path: Path) -> None:
 def _cache_folders(need: Need) -> list[Path]:
     found = [cache_directory()]
     if need.vllm:
-        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        # Without a home vLLM takes the sign for one as a name.
+        user_home = home_folder() or Path("~")
+        home = Path(os.environ.get("XDG_CACHE_HOME") or user_home / ".cache")
         found.append(Path(os.environ.get("VLLM_CACHE_ROOT") or home / "vllm"))
     return found
 

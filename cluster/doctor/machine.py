@@ -18,6 +18,7 @@ from packaging.utils import canonicalize_name
 
 from cluster.doctor.check import Check, Need, Outcome, Status, gib, in_slurm, ok, skipped
 from cluster.doctor.gpus import gpus_here
+from envs.files import home_folder
 
 SHM = Path("/dev/shm")
 CGROUP = Path("/sys/fs/cgroup")
@@ -333,7 +334,9 @@ def _tracks_online(need: Need) -> bool:
 def _refusal_of_tracker(online: bool) -> Outcome | None:
     """What the tracker lacks in the environment; None where it lacks nothing, or does not send while a run goes on."""
     # W&B reads its key from the environment or from .netrc, where `wandb login` puts it.
-    has_key = bool(os.environ.get("WANDB_API_KEY")) or (Path.home() / ".netrc").is_file()
+    home = home_folder()
+    logged_in = home is not None and (home / ".netrc").is_file()
+    has_key = bool(os.environ.get("WANDB_API_KEY")) or logged_in
     if has_key or not online:
         return None
     mend = "export WANDB_API_KEY=..., or tracker.mode=offline and `raycade upload` later"

@@ -16,6 +16,8 @@ from types import MappingProxyType
 from typing import Any
 
 from cluster.engines import torch_compat
+from cluster.errors import UserError
+from envs.files import home_folder
 
 VERSION = 2
 """Raised whenever the files that ``ensure_tiny_model`` writes change."""
@@ -56,8 +58,18 @@ CHAT_TEMPLATE = """\
 
 
 def cache_directory() -> Path:
-    """The cache directory: ``RAYCADE_CACHE``, or ``~/.cache/raycade``."""
-    return Path(os.environ.get("RAYCADE_CACHE") or Path.home() / ".cache" / "raycade")
+    """The cache directory: ``RAYCADE_CACHE``, or ``~/.cache/raycade``.
+
+    Raises:
+        UserError: the variable is not set, and the user has no home.
+    """
+    given = os.environ.get("RAYCADE_CACHE")
+    if given:
+        return Path(given)
+    home = home_folder()
+    if home is None:
+        raise UserError("there is no folder for caches, as this user has no home: export RAYCADE_CACHE=FOLDER")
+    return home / ".cache" / "raycade"
 
 
 def ensure_tiny_model() -> Path:

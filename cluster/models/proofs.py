@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.engines.tiny_model import cache_directory
+from cluster.errors import UserError
 from cluster.models.grades import GRADES, UNTRIED
 from cluster.models.table import Model, rows
 from envs.files import MissingFileError, read_json
@@ -91,6 +92,6 @@ def _own_file() -> Path:
 def _own() -> dict[str, Any]:
     try:
         found = read_json(_own_file())
-    except MissingFileError:
+    except (MissingFileError, UserError):  # none yet, or no folder of caches
         return {}
     return found if isinstance(found, dict) else {}

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from envs.files import FileError, read_bytes, read_text
+from envs.files import FileError, home_folder, read_bytes, read_text
 
 SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW", re.IGNORECASE)
 """Names of environment variables whose values must not be stored."""
@@ -155,8 +155,10 @@ def _model_folder(model: str, revision: str) -> Path | None:
         return None
     if Path(model).is_dir():
         return Path(model)
-    # Where the hub's client keeps its cache: HF_HUB_CACHE, else in HF_HOME, else in the user's home.
-    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache/huggingface")
+    # Where the hub's client keeps its cache: HF_HUB_CACHE, else in HF_HOME, else in the user's home. Without a home it takes
+    # the sign for one as a name.
+    user_home = home_folder() or Path("~")
+    home = Path(os.environ.get("HF_HOME") or user_home / ".cache/huggingface")
     hub = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
     cache = hub / f"models--{model.replace('/', '--')}"
     # The cache has a file for each branch or tag with the commit that it stands for; a commit stands for itself.

@@ -67,6 +67,14 @@ def real_path(path: str | Path) -> Path:
     return Path(os.path.realpath(path))
 
 
+def home_folder() -> Path | None:
+    """The user's home; None where neither ``HOME`` nor the machine's list of users names one, as in some containers."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None
+
+
 def _kind(mode: int) -> str:
     return "is a folder" if stat.S_ISDIR(mode) else "is not a regular file"
 

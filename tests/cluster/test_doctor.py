@@ -4,6 +4,7 @@ import ctypes
 import json
 import os
 import pickle
+import pwd
 import resource
 import shutil
 import socket
@@ -175,6 +176,15 @@ def test_a_folder_of_caches_that_is_mounted_noexec(tmp_path, monkeypatch):
     monkeypatch.setenv("RAYCADE_CACHE", str(tmp_path))
     outcome = in_child(lambda: mounted(tmp_path, "size=1m", NOEXEC), files.caches, need(tmp_path))
     assert_mended(outcome, "mounted noexec", "export RAYCADE_CACHE=")
+
+
+def test_a_user_without_a_home(tmp_path, monkeypatch):
+    for variable in ("HOME", "RAYCADE_CACHE", "WANDB_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    asked = need(tmp_path, "model=simulated", "tracker=wandb", "tracker.mode=online")
+    assert_mended(machine.keys(asked), "WANDB_API_KEY is not set", "export WANDB_API_KEY=")
+    assert_mended(files.caches(asked), "this user has no home", "export RAYCADE_CACHE=")
 
 
 def test_a_temporary_folder_whose_sockets_have_no_room(tmp_path, monkeypatch):

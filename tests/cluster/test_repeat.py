@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import json
+import pwd
 
 import pytest
 import yaml
@@ -85,6 +86,13 @@ def finished(arguments):
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     return ended.value.code
+
+
+def test_the_surroundings_of_a_user_without_a_home_are_noted(monkeypatch):
+    for variable in ("HOME", "HF_HOME", "HF_HUB_CACHE"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    assert "weights" not in surroundings({"model": {"engine": {"model": "of/nobody"}}})
 
 
 def test_what_surrounds_a_run_is_compared_piece_by_piece(tmp_path, monkeypatch):
