@@ -48,8 +48,9 @@ def shared_memory(need: Need) -> Outcome:
     total, free = disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
     for_ray = RAY_STORE if need.uses_ray else 2**20
     wanted = for_ray + WORKERS_SHM * need.replicas_here(len(gpus_here()))
-    left = list(_leftovers())
-    size = sum(path.stat().st_size for path in left)
+    sizes = _leftovers()
+    left = list(sizes)
+    size = sum(sizes.values())
     found = f"{gib(free)} of {gib(total)} free"
     if free < wanted:
         removed = f"first remove what dead processes left ({gib(size)}: {left[0]} ...); " if size else ""
@@ -72,12 +73,20 @@ def shared_memory(need: Need) -> Outcome:
     return ok(found)
 
 
-def _leftovers() -> Iterator[Path]:
-    """Files of this user in /dev/shm that are old and that no process of the user has mapped."""
-    old = [path for path in SHM.iterdir() if _is_old_leftover(path)]
-    if old:
-        mapped = _mapped()
-        yield from (path for path in old if str(path) not in mapped)
+def _leftovers() -> dict[Path, int]:
+    """Files of this user in /dev/shm that are old and that no process of the user has mapped, with their bytes."""
+    old = {}
+    for path in SHM.iterdir():
+        try:
+            status = path.lstat()
+        except FileNotFoundError:  # removed since the folder was listed
+            continue
+        if _is_old_leftover(path.name, status):
+            old[path] = status.st_size
+    if not old:
+        return {}
+    mapped = _mapped()
+    return {path: size for path, size in old.items() if str(path) not in mapped}
 
 
 def _mapped() -> set[str]:
@@ -91,10 +100,9 @@ def _mapped() -> set[str]:
     return found
 
 
-def _is_old_leftover(path: Path) -> bool:
-    status = path.lstat()
+def _is_old_leftover(name: str, status: os.stat_result) -> bool:
     age = time.time() - status.st_mtime
-    return path.name.startswith(_LEFTOVERS) and status.st_uid == os.getuid() and age > STALE_SECONDS
+    return name.startswith(_LEFTOVERS) and status.st_uid == os.getuid() and age > STALE_SECONDS
 
 
 def memory(need: Need) -> Outcome:

@@ -132,6 +132,22 @@ def test_old_files_are_told_where_they_take_a_tenth_of_the_shared_memory_that_is
     assert outcome.status == status and (status == "ok" or "1 old files, 1.0 GiB" in outcome.found)
 
 
+def test_a_file_in_shared_memory_may_go_while_it_is_looked_at(tmp_path, monkeypatch):
+    (tmp_path / "psm_left").touch()
+    os.utime(tmp_path / "psm_left", (1, 1))
+    listed = [tmp_path / "psm_gone", tmp_path / "psm_left"]
+    monkeypatch.setattr(machine, "SHM", SimpleNamespace(iterdir=lambda: iter(listed)))
+    monkeypatch.setattr(machine, "_mapped", lambda: (tmp_path / "psm_left").unlink() or set())
+    assert list(machine._leftovers()) == [tmp_path / "psm_left"]
+    monkeypatch.setattr(machine, "SHM", tmp_path)
+    (tmp_path / "psm_broken").symlink_to("nowhere")
+    os.utime(tmp_path / "psm_broken", (1, 1), follow_symlinks=False)
+    monkeypatch.setattr(machine, "_mapped", set)
+    sizes = SimpleNamespace(f_frsize=2**30, f_blocks=32, f_bavail=32)
+    monkeypatch.setattr(machine, "os", SimpleNamespace(statvfs=lambda path: sizes, getuid=os.getuid))
+    assert machine.shared_memory(need(tmp_path, "model=simulated")).status == "ok"
+
+
 def test_few_open_files(tmp_path):
     def limit():
         resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
