@@ -78,7 +78,7 @@ def ray_cluster(need: Need) -> Outcome:
         # A Ray that the check has started here ends with it; a cluster stays joined for what follows.
         if address is None and ray.is_initialized():
             ray.shutdown()
-    nodes_word = "nodes" if len(nodes) > 1 else "node"
+    nodes_word = "node" if len(nodes) == 1 else "nodes"
     replicas_word = "replica" if fit == 1 else "replicas"
     found = f"{len(nodes)} {nodes_word}, room for {fit} {replicas_word}"
     wanted = 1 if need.cluster.replicas == "fit" else need.cluster.replicas

@@ -284,17 +284,26 @@ def test_calls_of_ray_go_around_a_proxy(proxy, around, status, tmp_path, monkeyp
     assert network.ports(need(tmp_path, "model=simulated", "cluster=ray")).status == status
 
 
-@pytest.mark.parametrize(("replicas", "status"), [("2", "ok"), ("3", "fail"), ("fit", "ok")])
-def test_a_cluster_must_have_room_for_all_replicas(replicas, status, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("replicas", "nodes_there", "status", "found"),
+    [
+        ("2", 1, "ok", "1 node, room for 2 replicas"),
+        ("3", 1, "fail", "1 node, room for 2 replicas"),
+        ("fit", 1, "ok", "1 node, room for 2 replicas"),
+        ("fit", 2, "ok", "2 nodes, room for 4 replicas"),
+        ("fit", 0, "fail", "0 nodes, room for 0 replicas"),
+    ],
+)
+def test_a_cluster_must_have_room_for_all_replicas(replicas, nodes_there, status, found, tmp_path, monkeypatch):
     from cluster.ray_backend import actors, capacity
 
     monkeypatch.setattr(network, "_greeted", lambda address: None)
     monkeypatch.setattr(actors, "start_ray", lambda cluster: None)
-    monkeypatch.setattr(capacity, "living_nodes", lambda: [{}])
-    monkeypatch.setattr(capacity, "replicas_that_fit", lambda model: 2)
+    monkeypatch.setattr(capacity, "living_nodes", lambda: [{}] * nodes_there)
+    monkeypatch.setattr(capacity, "replicas_that_fit", lambda model: 2 * nodes_there)
     asked = ["model=simulated", "model.replica.cpus=1", "cluster=ray", "cluster.address=h:1"]
     outcome = network.ray_cluster(need(tmp_path, *asked, f"cluster.replicas={replicas}"))
-    assert outcome.status == status and "1 node, room for 2 replicas" in outcome.found
+    assert outcome.status == status and found in outcome.found
 
 
 @pytest.mark.parametrize(
