@@ -299,12 +299,14 @@ def test_published_scores_are_the_paper_s():
 
 def test_scores_at_other_benchmarks_are_read_with_gaps(tmp_path):
     path = tmp_path / "scores.csv"
-    path.write_text("model,MMLU-Pro,LiveBench\ngpt-4o,72.6,\nmistral-large,,49\n")
+    path.write_text("model,MMLU-Pro,LiveBench\ngpt-4o,72.6,\n,,\nmistral-large,,49\n")
     one, two = read_scores(path)
     assert (one.name, one.values, two.values) == ("MMLU-Pro", {"gpt-4o": 72.6}, {"mistral-large": 49})
     for text, told in (
         ("name,x\na,1\n", "no column 'model'"),
         ("model,x\na,1\nb,high\n", "line 3, x: 'high'"),
+        ("x,model\n1,a\n2\n", "line 3: has scores, but no model"),
+        ("model,x\na,1\n ,2\n", "line 3: has scores, but no model"),
         ("", "model"),
     ):
         path.write_text(text)

@@ -117,12 +117,14 @@ def _scores_in(reader: csv.DictReader[str], path: Path) -> dict[str, dict[str, f
         raise ValueError(f"{path}: there is no column 'model'")
     found: dict[str, dict[str, float]] = {name: {} for name in columns if name != "model"}
     for row in reader:
-        for name, values in found.items():
-            # A short line has None.
-            text = (row[name] or "").strip()
-            if text:
-                place = f"{path}, line {reader.line_num}, {name}"
-                values[row["model"]] = _number(text, place)
+        line = f"{path}, line {reader.line_num}"
+        # A short line has None.
+        cells = {name: (row[name] or "").strip() for name in columns}
+        scores = {name: cells[name] for name in found if cells[name]}
+        if scores and not cells["model"]:
+            raise ValueError(f"{line}: has scores, but no model: write its name into the column 'model'")
+        for name, text in scores.items():
+            found[name][row["model"]] = _number(text, f"{line}, {name}")
     return found
 
 
