@@ -77,13 +77,14 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     reader = csv.DictReader(io.StringIO(read_text(path, MOST_BYTES), newline=""), strict=True)
-    if reader.fieldnames is None or "episode" not in reader.fieldnames:
-        raise NoteError(f"{path}, line 1: names no column episode")
     try:
+        if "episode" not in (reader.fieldnames or ()):
+            raise NoteError(f"{path}, line 1: names no column episode")
         for row in reader:
             yield reader.line_num, {name: _as_written(value or "") for name, value in row.items() if name in FIELDS}
     except csv.Error as error:
-        raise NoteError(f"{path}, line {reader.line_num}: {error}") from error
+        line = max(1, reader.line_num)  # 0 while it reads the first
+        raise NoteError(f"{path}, line {line}: {error}") from error
 
 
 def _note(row: Mapping[str, Any], author: str) -> Note:

@@ -155,6 +155,9 @@ def test_an_import_names_the_line_that_is_wrong_and_needs_little(tmp_path):
         path.write_text(f"tag,episode\n{content}")
         with pytest.raises(NoteError, match=why):
             read_notes(path, {EPISODE}, "ada")
+    path.write_text('tag,"episode')
+    with pytest.raises(NoteError, match="line 1: unexpected end of data"):
+        read_notes(path, {EPISODE}, "ada")
     with pytest.raises(NoteError, match=r"\.csv or \.jsonl"):
         read_notes(tmp_path / "notes.txt", {EPISODE}, "ada")
 
