@@ -64,9 +64,10 @@ def shared_memory(need: Need) -> Outcome:
     if size > free / 10:
         some = " ".join(str(path) for path in left[:3])
         more = " ..." if len(left) > 3 else ""
+        files_word = "file" if len(left) == 1 else "files"
         return Outcome(
             "warn",
-            f"{found}; {len(left)} old files, {gib(size)}",
+            f"{found}; {len(left)} old {files_word}, {gib(size)}",
             "nothing yet: files of dead processes fill it up",
             f"rm {some}{more}",
         )

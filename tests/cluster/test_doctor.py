@@ -112,7 +112,7 @@ def test_old_files_in_shared_memory_are_named_but_not_those_in_use(tmp_path):
     libc = ctypes.CDLL(None)
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
     outcome = in_child(fill, machine.shared_memory, need(tmp_path, "model=simulated"))
-    assert_mended(outcome, "1 old files", "rm /dev/shm/psm_left", status="warn")
+    assert_mended(outcome, "1 old file,", "rm /dev/shm/psm_left", status="warn")
     assert "psm_used" not in outcome.mend and "of_others" not in outcome.mend
 
 
@@ -129,7 +129,7 @@ def test_old_files_are_told_where_they_take_a_tenth_of_the_shared_memory_that_is
     monkeypatch.setattr(machine, "SHM", shared)
     monkeypatch.setattr(machine, "os", SimpleNamespace(statvfs=lambda path: sizes, getuid=os.getuid))
     outcome = machine.shared_memory(need(tmp_path, "model=simulated"))
-    assert outcome.status == status and (status == "ok" or "1 old files, 1.0 GiB" in outcome.found)
+    assert outcome.status == status and (status == "ok" or "1 old file, 1.0 GiB" in outcome.found)
 
 
 def test_a_file_in_shared_memory_may_go_while_it_is_looked_at(tmp_path, monkeypatch):
