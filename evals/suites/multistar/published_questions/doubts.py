@@ -50,7 +50,12 @@ class Asked:
 
 
 def doubts_of(asked: Asked, panels: Sequence[Panel], rules: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Why the key is wrong, or not the only right one; empty where nothing is known against it."""
+    """Why the key is wrong, or not the only right one; empty where nothing is known against it.
+
+    Raises:
+        ValueError: the question is about panels that its picture does not show, or that are not described.
+    """
+    _check_panels(asked, panels)
     if asked.stage in ("1R", "2R"):
         return tuple(_rule_doubts(asked, panels, rules))
     found = []
@@ -65,6 +70,17 @@ def doubts_of(asked: Asked, panels: Sequence[Panel], rules: Sequence[Mapping[str
     if right is not None and words[asked.key] != right:
         found.append(f"the panels say: {right}")
     return tuple(found)
+
+
+def _check_panels(asked: Asked, panels: Sequence[Panel]) -> None:
+    """See that the panels are there that a question is about."""
+    shown = len(asked.panels)
+    if shown and max(asked.panels) >= len(panels):
+        raise ValueError(f"is about panel {max(asked.panels) + 1}, where {len(panels)} are described")
+    if asked.stage == "2P" and shown != 2:
+        raise ValueError(f"compares two panels, where its picture shows {shown}")
+    if asked.stage.startswith("1P") and not shown:
+        raise ValueError("is about one panel, where its picture shows no single one")
 
 
 def _words(asked: Asked) -> list[str]:
@@ -88,7 +104,7 @@ def expected(asked: Asked, panels: Sequence[Panel]) -> str | None:
     """The right answer by the description of the panels, in plain words; None where the words do not tell what is asked."""
     if asked.stage == "2P":
         return _two_panels(asked, panels)
-    panel = panels[asked.panels[0]] if asked.panels else ()
+    panel = panels[asked.panels[0]]
     words = {plain(option) for option in asked.options}
     if asked.stage == "1P-C":
         return _compared(asked, panel, words)
@@ -179,6 +195,9 @@ def _two_panels(asked: Asked, panels: Sequence[Panel]) -> str:
 
 def _compared(asked: Asked, panel: Panel, words: set[str]) -> str | None:
     """The answer to a comparison of two objects of one panel; None where the words do not single out two."""
+    if asked.attribute == "number":
+        # One object has none.
+        return None
     if words <= {"yes", "no"}:
         return _alike(panel, asked.attribute, words)
     if asked.attribute == "position":
@@ -247,6 +266,9 @@ def _rule_doubts(asked: Asked, panels: Sequence[Panel], rules: Sequence[Mapping[
     found = _step_doubts(asked, rules)
     shown = [_of(panels[panel], asked.part) for panel in asked.panels]
     rows = [shown[start : start + 3] for start in range(0, len(shown), 3)]
+    if not rows:
+        # Of a picture without panels of its own nothing more can be told.
+        return found
     for place, option in enumerate(asked.options):
         if place != asked.key and _also_true(option.lower(), asked.attribute, rows):
             found.append("another option is true as well")

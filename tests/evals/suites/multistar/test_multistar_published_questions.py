@@ -269,12 +269,41 @@ NESTED = [[thing("outer-part", "circle", 0.4, 255), thing("top-left of the inner
         (asked("1P", "position", "the square?", ["down", "bottom"], 1, (0,), "bottom"), SPLIT, (), "means the same"),
         (asked("1P-B", "number", "how many?", ["2", "3"], 0), NINE, (), "the panels say: 3"),
         (asked("1P-B", "shape", "at bottom-right?", ["Circle", "Square"], 1), NINE, (), ""),
+        (asked("1P-C", "number", "same number of objects?", ["Yes", "No"], 0), NINE, (), ""),
+        (asked("1P-C", "number", "middle-left to top-center", ["More", "Fewer"], 0), NINE, (), ""),
+        (asked("2R", "position", "?", ["it stays", "a union"], 0, ()), PANELS, (), ""),
         (asked("1P-B", "shape", "at bottom-right?", ["Circle", "Square"], 0), NINE, (), "square"),
     ],
 )  # fmt: skip
 def test_known_slips_of_the_generator_are_found(question, panels, named, doubt):
     found = doubts_of(question, panels, rules(named) if named else [])
     assert (doubt in "; ".join(found)) and bool(found) == bool(doubt)
+
+
+@pytest.mark.parametrize(
+    ("question", "why"),
+    [
+        (asked("1P-B", "position", "the circle?", ["Center", "Left"], 0, ()), "picture shows no single one"),
+        (asked("1P-C", "size", "center to left", ["Larger", "Smaller"], 0, ()), "picture shows no single one"),
+        (asked("2P", "number", "left panel?", ["More", "Fewer"], 0, (0,)), "compares two panels, .* shows 1"),
+        (asked("2P", "number", "left panel?", ["More", "Fewer"], 0, ()), "compares two panels, .* shows 0"),
+        (asked("1R", "shape", "rule?", ["up", "down"], 0, (6, 7, 8)), "about panel 9, where 8 are described"),
+    ],
+)
+def test_a_question_about_panels_that_are_not_there_is_refused(question, why):
+    with pytest.raises(ValueError, match=why):
+        doubts_of(question, PANELS, [])
+
+
+def test_questions_about_panels_that_are_not_there_cost_no_others(checkout, tmp_path):
+    place = direct("Where is the triangle?", ["Center", "Left"], "A", image="0/combined.png")
+    write_direct(checkout, [place, DIRECT[0]], panels=PANELS[:2])
+    assert imported(checkout, tmp_path / "out") == 1
+    warnings = (tmp_path / "out" / "warnings.txt").read_text()
+    assert "question.json, question 1: is about one panel" in warnings
+    assert "puzzle 1, question 3: is about panel 3, where 2 are described" in warnings
+    direct_ones = read_questions(str(tmp_path / "out"))["direct", CONFIG]
+    assert [[question.text for question in puzzle] for puzzle in direct_ones] == [[DIRECT[0]["question"]]]
 
 
 def row(attribute, *values):
