@@ -112,7 +112,8 @@ class EndpointError(EngineError):
             return True
         if name == "model":
             return False
-        return re.search(rf"""['"`]{name}['"`]|\b{name}: """, self.words) is not None
+        pattern = re.escape(name)
+        return re.search(rf"""['"`]{pattern}['"`]|(?<!\w){pattern}: """, self.words) is not None
 
 
 def error_from(status: int, headers: Mapping[str, str], body: str, secrets: Collection[str]) -> EndpointError:

@@ -4,6 +4,7 @@ import pickle
 
 import pytest
 
+from cluster.engines.api_errors import EndpointError
 from cluster.engines.base import EngineClosedError, Request
 from evals.types import PlayerError, PromptTooLong, message
 from tests.cluster.openai_api.stub import engine, request
@@ -64,6 +65,20 @@ async def test_a_setting_that_the_endpoint_does_not_take_stops_the_run_before_th
     await made.complete(request())
     with pytest.raises(PlayerError):  # it took the setting before: something is wrong with this request
         await made.complete(request())
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("'top(k' is unknown", ["top(k"]),
+        ("body: $size: extra inputs", ["$size"]),
+        ("temp[: extra inputs", ["temp["]),
+        ("'axb' is unknown", []),
+        ("mytop(k: extra inputs", []),
+    ],
+)
+def test_names_of_parameters_stand_for_themselves(words, named):
+    assert EndpointError("refused", 400, words=words).named(["top(k", "$size", "temp[", "a.b"]) == named
 
 
 async def test_what_only_some_requests_hold_is_not_taken_for_granted_by_others_answers(stub):
