@@ -117,8 +117,9 @@ def check_base_url(url: Any) -> str | None:
         is_plain = False
     if not is_plain:
         raise ValueError(
-            "model.engine.base_url must be a plain address, http(s)://HOST[:PORT][/PATH], without user name, password, "
-            "query or fragment: it is stored with the run (secrets: model.engine.api_key_env and model.engine.headers)"
+            "model.engine.base_url must be a plain address, http(s)://HOST[:PORT][/PATH] with a port from 1 to 65535, without "
+            "user name, password, query or fragment: it is stored with the run (secrets: model.engine.api_key_env and "
+            "model.engine.headers)"
         )
     return str(url).rstrip("/")
 
@@ -128,8 +129,8 @@ def _is_plain_address(url: Any) -> bool:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         return False
-    # To look at a port that is none raises a ValueError.
-    if (parts.port or 1) < 1:
+    # Nobody can listen at port 0; to look at another one that is none raises a ValueError.
+    if parts.port == 0:
         return False
     # User name and password would stand before an @.
     if not re.fullmatch(r"[\w.:\[\]-]+", parts.netloc):

@@ -114,8 +114,11 @@ def test_plain_settings_are_no_secrets(monkeypatch):
     )
 
 
-@pytest.mark.parametrize("url", [SECRET, f"http://{SECRET}@host/v1", f"https://host/v1?key={SECRET}"])
-def test_the_engine_itself_refuses_addresses_with_secrets(stub, url):
+@pytest.mark.parametrize(
+    "url",
+    [SECRET, f"http://{SECRET}@host/v1", f"https://host/v1?key={SECRET}", "http://host:0/v1", "http://host:65536/v1"],
+)
+def test_the_engine_itself_refuses_addresses_with_secrets_or_without_a_port_to_be_reached(stub, url):
     with pytest.raises(ValueError, match="base_url") as error:
         OpenAIEngine(Sampling(), model="stub", base_url=url)
     assert SECRET not in str(error.value)
