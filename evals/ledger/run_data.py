@@ -68,10 +68,11 @@ class RunData:
         """A run whose ledger is in memory already (stored column names, ``turns`` included or not)."""
 
         def read(columns: Sequence[str] | None) -> Iterator[pa.Table]:
-            wanted = None if columns is None else stored_names(columns)
-            names = [name for name in ledger.column_names if name != "turns"]
-            if wanted:
-                names = [name for name in ledger.column_names if name in wanted]
+            # Turns are read only by who names them.
+            wanted = {*ledger.column_names} - {"turns"}
+            if columns is not None:
+                wanted = stored_names(columns)
+            names = [name for name in ledger.column_names if name in wanted]
             yield ledger.select(list(dict.fromkeys([*names, "suite"])))
 
         def find(ids: Collection[str]) -> list[dict[str, Any]]:

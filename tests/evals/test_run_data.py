@@ -100,6 +100,7 @@ def test_turns_in_memory_come_only_when_asked_for():
     assert run.of("b").episodes(["turns", "points"]).to_pylist() == [{"turns": ["y"], "points": 7}]
     assert run.episodes(["suite", "index"]).column_names == ["suite", "index"]
     assert [table.column_names for table in run._read(["index"])] == [["index", "suite"]]
+    assert next(run._read([])).column_names == ["suite"]
     assert "turns" not in next(run._read(None)).column_names
 
 
