@@ -13,6 +13,7 @@ from typing import Any
 from envs.files import read_json_lines
 from envs.kumo.domain import Action, Domain, Observation, State
 from envs.settings import check_keys
+from envs.suggest import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -199,17 +200,19 @@ def read_tasks(path: Path, domains: Sequence[Domain]) -> list[Task]:
 
     Args:
         path: JSON lines.
-        domains: published lines hold neither a domain nor outcome tables; they are read as tasks of the one domain given.
+        domains: where a task is of one of these, its names must be that domain's. Published lines hold neither a domain
+            nor outcome tables; they are read as tasks of the one domain given.
 
     Raises:
-        ValueError: the file cannot be read (`FileError`), a line is no task, has an unknown key or stands twice, or its
-            observations do not leave just its valid truth; the line is named.
+        ValueError: the file cannot be read (`FileError`), a line is no task, has an unknown key or stands twice, names a
+            truth or test that its domain lacks, or its observations do not leave just its valid truth; the line is named.
     """
     tasks = []
     lines = dict[Task, int]()
     for number, fields in read_json_lines(path):
         try:
             task = _from_line(fields, domains)
+            _check_names(task, domains)
             tasks.append(task)
             # A game that stands twice would count as two independent ones; another index does not make it another.
             first = lines.setdefault(dataclasses.replace(task, index=0), number)
@@ -255,6 +258,22 @@ def _from_line(fields: Mapping[str, Any], domains: Sequence[Domain]) -> Task:
         left = ", ".join(survivors) or "no truth"
         raise ValueError(f"the observations together leave {left}, where only {', '.join(valid)} should be left")
     return task
+
+
+def _check_names(task: Task, domains: Sequence[Domain]) -> None:
+    """See that a task's domain, where it is at hand, has all that the task names."""
+    for domain in domains:
+        if domain.name != task.domain:
+            continue
+        tests = {action.name for action in domain.actions}
+        _check_known(task.truths, domain.truths, f"truth of {domain.name}")
+        _check_known(task.action_names, tests, f"test of {domain.name}")
+
+
+def _check_known(names: Iterable[str], known: Collection[str], what: str) -> None:
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{name!r} is no {what}{did_you_mean(name, known)}")
 
 
 def observation_text(action: Action, observation: Observation) -> str:

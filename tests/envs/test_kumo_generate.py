@@ -238,6 +238,17 @@ def test_a_line_that_is_no_task_is_named(tmp_path, change, words):
     assert f"{path}, line 3: " in str(error.value) and words in str(error.value)
 
 
+@pytest.mark.parametrize(("named", "kind"), [("truth ", "truth"), ("action ", "test")])
+def test_a_name_that_the_domain_lacks_is_refused_with_its_line(tmp_path, named, kind):
+    domain = made_domain(6)
+    path = tmp_path / "tasks.jsonl"
+    write_tasks(path, generate_tasks(domain, count=1))
+    path.write_text(path.read_text().replace(f'"{named}', '"other '))
+    with pytest.raises(ValueError, match=rf"tasks\.jsonl, line 1: 'other \d+' is no {kind} of {domain.name}"):
+        read_tasks(path, [made_domain(7), domain])
+    assert len(read_tasks(path, [])) == 1
+
+
 @pytest.mark.parametrize("index", [0, 7])
 def test_a_task_that_stands_twice_is_refused_with_both_lines(tmp_path, index):
     first, second = (task.to_json() for task in generate_tasks(made_domain(6), count=2))
