@@ -163,6 +163,10 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
         results = score_run(directory)
         _write_results(directory, results)
         watcher.finish(final_results(directory, settings.suite, stats.to_json(), results.summary, results.tables))
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # a full disk, or a file larger than is allowed
+        raise RunFailedError(str(error)) from error
     finally:
         directory.release()
     if watcher.failure:

@@ -27,9 +27,9 @@ def write_durably(path: Path, content: bytes) -> None:
     try:
         _write(beside, content, os.O_TRUNC)
         beside.rename(path)
-    except OSError:
+    except OSError as error:
         beside.unlink(missing_ok=True)  # half a file must not fill a disk that is full already
-        raise
+        raise _named(error, path) from error
     sync_directory(path.parent)
 
 
@@ -45,9 +45,14 @@ def create_durably(path: Path, content: bytes) -> None:
         sync_directory(path.parent)
     except FileExistsError:
         raise
-    except OSError:
+    except OSError as error:
         path.unlink(missing_ok=True)  # half a file would stand for a whole one
-        raise
+        raise _named(error, path) from error
+
+
+def _named(error: OSError, path: Path) -> OSError:
+    """The error with the name of the file: one of an open file, such as that the disk is full, tells none."""
+    return OSError(error.errno, error.strerror, str(path))
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:

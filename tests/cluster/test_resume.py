@@ -10,7 +10,8 @@ import pytest
 from cluster.commands import run as module
 from cluster.commands.report import score_run
 from cluster.commands.run import run
-from cluster.errors import CONTINUE, UserError
+from cluster.errors import CONTINUE, RunFailedError, UserError
+from cluster.storage import durable
 from cluster.storage.provenance import read_versions
 from cluster.storage.stored_run import Run
 from evals.conversation import Record
@@ -237,6 +238,20 @@ def test_results_that_cannot_be_written_are_returned_all_the_same(world, start, 
     code, tables = start()
     assert code == 0 and coverage(tables)["done"] == 8
     assert "No space left" in capsys.readouterr().err
+
+
+def test_a_disk_that_is_full_after_the_last_episode_is_told_with_the_file(world, start, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    def play(*arguments):
+        stopped = world.play(*arguments)
+        monkeypatch.setattr(durable, "_write", full)
+        return stopped
+
+    monkeypatch.setattr(module, "play_on_cluster", play)
+    with pytest.raises(RunFailedError, match=r"No space left on device: .*versions\.json"):
+        start()
 
 
 @pytest.mark.parametrize("override", ["strict=1", "retry_failed=often"])
