@@ -174,10 +174,13 @@ class Run:
         """The ledger as it was when it was first asked for, checked against the plan.
 
         Raises:
-            UserError: a part cannot be read, or holds duplicate rows or rows that are not in the plan or differ from it; the
-                message names each part.
+            UserError: a lease or a part cannot be read, or parts hold duplicate rows or rows that are not in the plan or differ
+                from it; the message names each part.
         """
-        ledger = open_ledger(self.path, self.planned)
+        try:
+            ledger = open_ledger(self.path, self.planned)
+        except OSError as error:  # of a lease; parts that cannot be read are listed as damage
+            raise UserError(str(error)) from error
         if ledger.damage:
             raise damaged(self.path, ledger.damage)
         if ledger.fenced:

@@ -186,7 +186,7 @@ def test_a_lease_with_a_number_that_no_driver_writes_is_named(run_dir, capsys, d
     lease.write_text("{}")
     for command in ("report", "status"):
         code, _, err = said(capsys, command, run_dir)
-        assert code and lease.name in err
+        assert code == 2 and lease.name in err
     with pytest.raises(OSError, match="no lease has such a number"):
         RunLock(run_dir).acquire()
     code, out, _ = said(capsys, "list", run_dir.parent)
