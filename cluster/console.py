@@ -32,8 +32,13 @@ def say_status(lines: Sequence[str]) -> None:
         print()
 
 
-def show_summary(tables: Sequence[Table]) -> None:
-    """Print the headline tables in short and count the others."""
+def show_summary(tables: Sequence[Table], written: bool = True) -> None:
+    """Print the headline tables in short and count the others.
+
+    Args:
+        tables: All tables.
+        written: Whether they are files of the run directory, too.
+    """
     from rich.text import Text
 
     from evals.report.terminal import Output
@@ -44,7 +49,9 @@ def show_summary(tables: Sequence[Table]) -> None:
     hidden = len(tables) - len(shown)
     if hidden:
         more = "1 more table" if hidden == 1 else f"{hidden} more tables"
-        text += f", with {more} (also in RUN/tables)"
+        text += f", with {more}"
+        if written:
+            text += " (also in RUN/tables)"
     Output().print(Text(f"{text}."))
 
 

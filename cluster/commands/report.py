@@ -53,6 +53,8 @@ class Results:
     """What makes scores doubtful: many replies that were cut off, filtered, refused, or empty."""
     status: Sequence[str] = ()
     """What must be known before the scores are read (``evals.summary.status``)."""
+    written: bool = True
+    """Whether tables and summary are files of the run directory."""
 
     def warn(self) -> None:
         """Print the warnings."""
@@ -77,7 +79,7 @@ class Files:
 
 
 def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = None, names: Sequence[str] = ()) -> None:
-    """Score runs, show their tables, then write them where that is possible and overwrites nothing newer.
+    """Score runs, write their tables where that is possible and overwrites nothing newer, and show them.
 
     Tables of several runs are joined on the terminal and in ``files``. ``names`` are labels of the runs, in their order,
     for players that several of them have; by default what tells their settings apart.
@@ -98,6 +100,7 @@ def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = No
 
     # All is read before anything is shown or written: a driver may replace files meanwhile, and then it is read again.
     results, joint, contents = read_runs(runs, read)
+    obstacles = [_write_if_current(run, each) for run, each in zip(runs, results, strict=True)]
     several = len(results) > 1
     for one, each in zip(joint.runs, results, strict=True):
         lines = each.status
@@ -107,10 +110,9 @@ def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = No
     if full:
         show(joint.tables())
     else:
-        show_summary(joint.tables())
-    for run, each in zip(runs, results, strict=True):
+        show_summary(joint.tables(), written=not any(obstacles))
+    for run, each, obstacle in zip(runs, results, obstacles, strict=True):
         each.warn()
-        obstacle = _write_if_current(run, each)
         if obstacle:
             warn(f"{run.path}: the tables above are not written: {obstacle}")
     for path, content in contents.items():

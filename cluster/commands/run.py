@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -72,14 +73,17 @@ def show_results(settings: Settings, results: Results | None) -> None:
         return
     if settings.stop is not None:
         say_status(results.status)
-    show_summary(results.tables)
+    show_summary(results.tables, results.written)
     results.warn()
     # The tables in short have no notes, and this one says what to set.
     for table in results.tables:
         if table.name == "performance":
             for hint in table.notes:
                 warn(hint)
-    say(f"\nledger, tables and summary: {settings.run_dir}")
+    if results.written:
+        say(f"\nledger, tables and summary: {settings.run_dir}")
+    else:
+        say(f"\nledger: {settings.run_dir}; `raycade report {settings.run_dir}` writes tables and summary")
 
 
 def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | None]:
@@ -160,8 +164,7 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
         directory.keep_plan()
         _complete(directory, resume)
         directory.refresh()
-        results = score_run(directory)
-        _write_results(directory, results)
+        results = _write_results(directory, score_run(directory))
         watcher.finish(final_results(directory, settings.suite, stats.to_json(), results.summary, results.tables))
     except BrokenPipeError:
         raise
@@ -175,7 +178,9 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
 
 
 def _code(run: Run, results: Results) -> int:
-    """The exit code of a run that has played all it was to play: its ledger may lack episodes nevertheless."""
+    """The exit code of a run that has played all it was to play: its results or episodes may lack nevertheless."""
+    if not results.written:
+        return RUN_FAILED
     missing = results.summary["missing"]
     decided = run.stopping is not None and run.stopping.stopped  # then the rest is not needed
     if not missing or decided:
@@ -255,11 +260,14 @@ def _complete(directory: RunDirectory, resume: Resume) -> None:
         warn(f"cannot merge the ledger's small parts, which are kept: {error}")
 
 
-def _write_results(run: Run, results: Results) -> None:
+def _write_results(run: Run, results: Results) -> Results:
+    """Write results; returns them with whether they are written."""
     try:
         write_results(run, results)
     except OSError as error:
-        warn(f"cannot write the results: {error}; run `raycade report` to write them later")
+        warn(f"cannot write the results: {error}; run `raycade report {run.path}` to write them later")
+        return dataclasses.replace(results, written=False)
+    return results
 
 
 def _send_again(run: Run, tracker: Mapping[str, Any], failure: str) -> None:

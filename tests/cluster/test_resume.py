@@ -9,8 +9,8 @@ import pytest
 
 from cluster.commands import run as module
 from cluster.commands.report import score_run
-from cluster.commands.run import run
-from cluster.errors import CONTINUE, RunFailedError, UserError
+from cluster.commands.run import run, run_and_show
+from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, UserError
 from cluster.storage import durable
 from cluster.storage.provenance import read_versions
 from cluster.storage.stored_run import Run
@@ -230,14 +230,17 @@ def test_a_part_of_another_run_is_named_and_its_rows_never_count(world, start, t
     assert coverage(tables)["done"] == 8 and len(world.played) == 3
 
 
-def test_results_that_cannot_be_written_are_returned_all_the_same(world, start, monkeypatch, capsys):
+def test_results_that_cannot_be_written_are_shown_all_the_same(world, tmp_path, monkeypatch, capsys):
     def full(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(module, "write_results", full)
-    code, tables = start()
-    assert code == 0 and coverage(tables)["done"] == 8
-    assert "No space left" in capsys.readouterr().err
+    run_dir = tmp_path / "run"
+    assert run_and_show(settings_at(run_dir, *SMALL, "model=simulated")) == RUN_FAILED
+    out, err = capsys.readouterr()
+    assert "No space left" in err and "done" in out
+    assert "RUN/tables" not in out
+    assert out.splitlines()[-1] == f"ledger: {run_dir}; `raycade report {run_dir}` writes tables and summary"
 
 
 def test_a_disk_that_is_full_after_the_last_episode_is_told_with_the_file(world, start, monkeypatch):
