@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -124,13 +126,13 @@ class Table:
     def to_markdown(self) -> str:
         """A Markdown section: title, table, notes."""
         lines = [
-            f"## {printable(self.title)}",
+            f"## {_without_tags(self.title)}",
             "",
-            _markdown_row(map(printable, self.columns)),
+            _markdown_row(map(_markdown_cell, self.columns)),
             _markdown_row(["---"] * len(self.columns)),
         ]
-        lines += [_markdown_row(format_cell(cell) for cell in row) for row in self.rows]
-        return "\n".join([*lines, "", *(f"- {printable(note)}" for note in self.all_notes)]).rstrip() + "\n"
+        lines += [_markdown_row(map(_markdown_cell, row)) for row in self.rows]
+        return "\n".join([*lines, "", *(f"- {_without_tags(note)}" for note in self.all_notes)]).rstrip() + "\n"
 
 
 def is_number(cell: Cell) -> bool:
@@ -210,8 +212,27 @@ def _harmless(cell: Any) -> Any:
     return f"'{shown}" if shown.startswith(("=", "+", "-", "@", "\t")) else shown
 
 
+_MARKUP = re.compile(r"[\\|`*~]|\](?=[(\[])|(?<!\w)_|_(?!\w)")
+"""What starts or ends markup in a cell: a bracket does before an address only, an underscore beside a word only."""
+
+
+def _markdown_cell(cell: Cell) -> str:
+    r"""A cell of a Markdown table, which shows a text of anybody literally.
+
+    >>> print(*map(_markdown_cell, ("<b>", "a|b", "*now*", "[a](b)", "zero_shot", "[0.1, 0.5]")))
+    &lt;b&gt; a\|b \*now\* [a\](b) zero_shot [0.1, 0.5]
+    """
+    line = format_cell(cell).replace("\n", " ")
+    return _MARKUP.sub(r"\\\g<0>", _without_tags(line))
+
+
+def _without_tags(text: str) -> str:
+    """A text for Markdown that is taken for no HTML; other markup counts."""
+    return html.escape(printable(text), quote=False)
+
+
 def _markdown_row(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+    return "| " + " | ".join(cells) + " |"
 
 
 def tables_to_json(tables: Iterable[Table]) -> str:

@@ -79,6 +79,16 @@ def test_markdown_keeps_every_cell_in_its_column():
     assert PLAIN.to_markdown().endswith("| 2 | False |\n"), "no notes, no blank lines"
 
 
+def test_markdown_shows_names_errors_and_tags_literally():
+    tag = "<script>alert(1)</script>"
+    written = Table(
+        "t", tag, (tag, "b"), ((tag, "*x* `y` [a](b) _z_ zero_shot \\|"),), (f"Of {tag} & `raycade`.",)
+    ).to_markdown()
+    assert "<" not in written and written.count("&lt;script&gt;") == 4
+    assert r"| \*x\* \`y\` [a\](b) \_z\_ zero_shot \\\| |" in written
+    assert "&amp; `raycade`" in written
+
+
 @pytest.mark.parametrize(
     ("cell", "shown"),
     [
