@@ -20,7 +20,7 @@ from cluster.console import say, warn
 from cluster.errors import UserError
 from cluster.storage.lock import writer_of
 from cluster.storage.stop_rule import RULE
-from cluster.storage.stored_run import Run
+from cluster.storage.stored_run import Run, read_sessions
 from evals.archive.export import export
 from evals.ledger.parts import LedgerChangedError, LedgerDamagedError
 from evals.notes import user_name
@@ -97,6 +97,8 @@ def write_pages(index: EpisodeIndex, folder: Path, share: float, failed: bool) -
     check_new(folder)
     index.refresh()
     settings = [Run(run.path).config for run in index.runs]
+    for run in index.runs:
+        read_sessions(run.path)  # without them the pages would lack the run's results
     try:
         with whole_or_nothing(folder):
             written = export(index, settings, folder, share, failed)

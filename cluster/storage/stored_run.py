@@ -112,16 +112,8 @@ class Run:
 
     @cached_property
     def sessions(self) -> list[dict[str, Any]]:
-        """The sessions that played here, in their order, each with its versions (``cluster.storage.provenance``).
-
-        Raises:
-            UserError: the file cannot be read, or a session has no id or a beginning that is no time.
-        """
-        found = read_versions(self.path)
-        for number, session in enumerate(found, 1):
-            if wrong := _wrong_shape("StoredSession", session):
-                raise UserError(f"{self.path / VERSIONS}: session {number} is damaged: {wrong}")
-        return found
+        """See ``read_sessions``."""
+        return read_sessions(self.path)
 
     @cached_property
     def timings(self) -> list[dict[str, Any]]:
@@ -242,6 +234,19 @@ class Run:
         """Forget what may have changed since it was read: all but the plan."""
         for name in ("config", "sessions", "timings", "ledger", "data", "stopping"):
             self.__dict__.pop(name, None)  # where a cached property keeps its value
+
+
+def read_sessions(run_dir: Path) -> list[dict[str, Any]]:
+    """The sessions that played a run, in their order, each with its versions (``cluster.storage.provenance``).
+
+    Raises:
+        UserError: the file cannot be read, or a session has no id or a beginning that is no time.
+    """
+    found = read_versions(run_dir)
+    for number, session in enumerate(found, 1):
+        if wrong := _wrong_shape("StoredSession", session):
+            raise UserError(f"{run_dir / VERSIONS}: session {number} is damaged: {wrong}")
+    return found
 
 
 def check_links(run_dir: Path) -> None:

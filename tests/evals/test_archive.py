@@ -321,6 +321,14 @@ def test_what_cannot_be_written_is_refused(tmp_path, capsys, given, said):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_run_whose_sessions_cannot_be_read_is_not_exported(tmp_path, capsys):
+    run = write_run(tmp_path / "run", *calm_rows())
+    (run / "versions.json").write_text('[{"id": "a", "vllm": NaN}]')
+    assert exit_code("view", str(run), "--export", str(tmp_path / "out")) == 2
+    assert f"{run / 'versions.json'}: is not JSON: NaN" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.slow
 def test_the_licenses_of_all_packages_go_with_the_viewer_and_with_every_export(exported):
     folder, _ = exported
