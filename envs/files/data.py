@@ -55,10 +55,10 @@ def read_json_lines(path: str | Path) -> Iterator[tuple[int, Any]]:
     """The values of a file of JSON lines with their line numbers from 1; blank lines are skipped.
 
     Raises:
-        FileError: as of `read_json`; it names the line.
+        FileError: as of `read_json`, or a key occurs twice; it names the line.
     """
     for number, line in read_lines(path):
-        yield number, parse_json(line, f"{path}, line {number}")
+        yield number, parse_json(line, f"{path}, line {number}", unique=True)
 
 
 def parse_json(text: str | bytes, place: object, bounds: Bounds = Bounds(MOST_LINE_BYTES), unique: bool = False) -> Any:
@@ -121,11 +121,14 @@ def _check_depth(value: Any, place: object, deepest: int) -> None:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
+    found = dict(pairs)
+    if len(found) == len(pairs):
+        return found
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
             raise ValueError(f"key {key!r} occurs twice")
-        found[key] = value
+        seen.add(key)
     return found
 
 
