@@ -29,10 +29,12 @@ def planned_episode(carried: object, place: str) -> Episode:
     types = {name: PLAN_SCHEMA.field(name).type for name in PLANNED}
     if not isinstance(carried, dict) or set(carried) != set(PLANNED):
         raise FileError(place, f"is no planned episode: it must have {', '.join(PLANNED)}")
-    try:
-        values = {name: pa.scalar(carried[name], kind).as_py() for name, kind in types.items()}
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise FileError(place, f"is no planned episode: {error}") from error
+    values: dict[str, Any] = {}
+    for name, kind in types.items():
+        try:
+            values[name] = pa.scalar(carried[name], kind).as_py()
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise FileError(place, f"is no planned episode: {name}: {_what_is_wrong(error)}") from error
     empty = [name for name, value in values.items() if value is None]
     if empty:
         raise FileError(place, f"is no planned episode: {', '.join(empty)} must not be empty")
@@ -69,13 +71,14 @@ def ledger_rows(suite: Suite, carried: Sequence[tuple[Episode, object]], place: 
         own = {short[name]: value for name, value in row.items()}
         identity = {name: getattr(episode, name) for name in SAME}
         rows.append({**own, **identity, "episode_id": episode.id, "session": session, "attempt": 1})
-    try:
-        arrays = [
-            pa.array([_revived(row.get(column.name), column.type) for row in rows], column.type) for column in schema
-        ]
-        table = pa.Table.from_arrays(arrays, schema=schema)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError) as error:
-        raise FileError(place, f"a row is none of the ledger: {error}") from error
+    arrays = []
+    for column in schema:
+        try:
+            values = [_revived(row.get(column.name), column.type) for row in rows]
+            arrays.append(pa.array(values, column.type))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError) as error:
+            raise FileError(place, f"a row is none of the ledger: {column.name}: {_what_is_wrong(error)}") from error
+    table = pa.Table.from_arrays(arrays, schema=schema)
     try:
         check_values(table)
     except ValueError as error:
@@ -84,6 +87,10 @@ def ledger_rows(suite: Suite, carried: Sequence[tuple[Episode, object]], place: 
     if problems:
         raise FileError(place, problems[0][1])
     return table
+
+
+def _what_is_wrong(error: Exception) -> str:
+    return "a number is too large" if isinstance(error, OverflowError) else str(error)
 
 
 def _revived(value: Any, kind: pa.DataType) -> Any:

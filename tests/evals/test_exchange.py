@@ -256,6 +256,20 @@ def test_a_row_that_was_changed_on_the_way_is_refused(value, tmp_path, capsys):
     assert "changed.eval" in capsys.readouterr().err
 
 
+def test_a_number_that_is_too_large_is_told_by_its_name():
+    suite = ToySuite(episodes=1)
+    run = run_of(suite, {"random": RandomPlayer()})
+    [source] = sources_of(run, suite)
+    [row] = source.rows()
+    carried = carry_episode(source, row)
+    with pytest.raises(FileError, match=r"here: is no planned episode: seed: a number is too large$"):
+        planned_episode({**carried["episode"], "seed": 10**30}, "here")
+    episode = planned_episode(carried["episode"], "here")
+    large = {**carried["row"], "steps": 10**30}
+    with pytest.raises(FileError, match=r"here: a row is none of the ledger: steps: a number is too large$"):
+        ledger_rows(suite, [(episode, large)], "here", "s")
+
+
 def test_a_suite_of_somebody_elses_is_exported_and_imported_without_a_line_more(tmp_path, plugins_in):
     (tmp_path / "plugins").mkdir()
     (tmp_path / "plugins" / "plugins.toml").write_text('["raycade.suites"]\ntoy = "tests.toy:ToySuite"\n')
