@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -42,6 +43,8 @@ class MissingFileError(FileError):
 
 def words_of(error: Exception) -> str:
     """What an error says; its kind where it has no text."""
+    if isinstance(error, tokenize.TokenError):  # its text is a pair: what is wrong, and where
+        return str(error.args[0])
     return str(error) or type(error).__name__
 
 
