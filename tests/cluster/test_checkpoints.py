@@ -6,11 +6,12 @@ import os
 import shutil
 import signal
 import struct
+from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cluster.checkpoints import folder as folder_module
@@ -228,6 +229,18 @@ def test_it_waits_for_more_until_a_step_is_played_or_the_training_says_that_it_i
     (world / "training" / "DONE").touch()
     assert watch(world, capsys, "--until", "100")[0] == 0
     assert (world / "out" / "step-9" / "summary.json").exists()
+
+
+@given(st.sets(st.integers(0, 4)), st.sets(st.integers(0, 4)), st.none() | st.integers(0, 4))
+@example(set(), set(), 0)
+@example({3}, set(), 0)
+@example({2}, {1}, 2)
+@settings(max_examples=50, deadline=None)
+def test_until_is_reached_by_a_checkpoint_of_that_step_or_a_later_one_played_or_not(played, failed, until):
+    watching = Watch(Options(Folder(Path()), Path(), (), 0, until=until), None)
+    watching._points = {f"step-{step}": [point(step, [1])] for step in played}
+    watching._failed = {f"failed-{step}": step for step in failed}
+    assert watching._reached_until() == (until is not None and any(step >= until for step in played | failed))
 
 
 @pytest.mark.parametrize(

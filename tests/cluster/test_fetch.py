@@ -1,5 +1,7 @@
 """`raycade fetch` with Hugging Face's own client, against a hub on this machine."""
 
+import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -11,7 +13,7 @@ from huggingface_hub import constants
 
 from cluster.cli import main
 from cluster.doctor.fetch import id_of
-from cluster.doctor.weights import _wanted
+from cluster.doctor.weights import Incomplete, _wanted, cached_folder
 from cluster.errors import UserError
 from tests.cluster.conftest import ROOT
 from tests.cluster.hub_stub import COMMIT, FILES, WEIGHTS, Hub, hub
@@ -102,6 +104,32 @@ def test_of_several_formats_of_the_weights_one_is_fetched_and_an_only_one_always
     settings, others = ["config.json", "tokenizer.model"], ["pytorch_model.bin", "onnx/model.onnx", "original/x.pth"]
     assert [*_wanted([*settings, "model.safetensors", *others])] == [*settings, "model.safetensors"]
     assert [*_wanted([*settings, *others])] == [*settings, "pytorch_model.bin"]
+
+
+INDEX = json.dumps({"weight_map": {"x": "1.safetensors", "y": "2.safetensors"}})
+TWO = ["1.safetensors", "2.safetensors"]
+CACHED = [(TWO[:1], "", ""), (["x.bin"], "", ""), ([*TWO, "x.bin"], "", ""), (TWO, INDEX, "")]
+CACHED += [(["x.txt"], "", "no weights"), (TWO, "{}", "cannot be read")]
+CACHED += [(TWO[:1], INDEX, r"1 of 2 .*2\.s"), (["x.bin"], INDEX, "2 of 2")]
+
+
+@pytest.mark.parametrize("revision", ["main", COMMIT])
+@pytest.mark.parametrize(("names", "index", "lacking"), CACHED)
+def test_a_cached_model_has_weights_of_one_format_or_all_that_its_index_names(
+    names, index, lacking, revision, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    home = folder(tmp_path) / "snapshots" / COMMIT
+    files = dict.fromkeys(names, "") | {"config.json": "{}", "../../refs/main": COMMIT}
+    files |= {"model.safetensors.index.json": index} if index else {}
+    for name, text in files.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text)
+    with pytest.raises(Incomplete, match=lacking) if lacking else contextlib.nullcontext():
+        assert cached_folder("org/model", revision) == home
+    (home / "config.json").unlink()
+    with pytest.raises(Incomplete, match="is not in the cache"):
+        cached_folder("org/model", revision)
 
 
 def test_what_does_not_fit_the_disk_is_refused_before_it_starts(tmp_path, stub, capsys):

@@ -150,6 +150,13 @@ def test_a_figure_is_exactly_as_wide_as_the_column_or_the_text(kind, look, inche
     assert float(width) == pytest.approx(72 * inches)
 
 
+def test_one_panel_is_a_column_wide_and_several_are_as_wide_as_the_text_unless_it_is_said():
+    for count in range(5):
+        made = Figure("f", "F", "lines", tuple(Series("s", ("a",), (0.5,), str(panel)) for panel in range(count)))
+        assert PLAIN.width_of(made) == ("column" if count <= 1 else "text")
+        assert all(Look(width).width_of(made) == width for width in ("column", "text"))
+
+
 def test_differences_have_a_line_and_their_numbers_beside_them():
     rows = Series("difference", ("all", "easy"), (Estimate(0.1, -0.1, 0.3, 40), Estimate(0.2, 0.05, 0.35, 20)))
     plain = Figure("f", "F", "dots", (rows,), intervals="95 % confidence", unit="games")

@@ -1,6 +1,7 @@
 """Stored replies played again: the same reading gives the same run, another one changes what it should."""
 
 import dataclasses
+import itertools
 import re
 
 import pytest
@@ -9,12 +10,13 @@ from evals.analysis import recorded
 from evals.analysis.recorded import stored_reply
 from evals.analysis.rescore import changes_table, reread_turn, rescore, rescored_run, rescored_table
 from evals.analysis.retest import Again, agreement_table, disagreement_table, label_shift, sample_turns_to_ask
-from evals.ledger.records import plan_from_table
+from evals.conversation import PlayedTurn, Record
+from evals.ledger.records import plan_from_table, records_to_table
 from evals.players import BUILT_IN_PLAYERS
 from evals.stats.intervals import proportion_estimate
-from evals.suite import suite_results
+from evals.suite import ledger_columns, suite_results
 from evals.suites.kumo import KumoSuite
-from evals.types import LabelScores, Reply
+from evals.types import LabelScores, Reply, Turn, message
 from tests.runs import Often, run_of
 from tests.toy import ToySuite
 
@@ -174,11 +176,16 @@ def test_a_change_says_what_was_read_then_and_is_read_now(monkeypatch):
     assert [int(number) for number in re.findall(r"\d+", changes_table(found, 1).notes[0])] == [1, 2, 60]
 
 
-def test_stored_replies_come_back_whole():
-    run = run_of(SUITE, {"m": Often(1.0, tokens=8, cost=0.5)})
-    reply = stored_reply(rows_of(run)[0]["turns"][0])
-    assert (reply.prompt_tokens, reply.completion_tokens, reply.reasoning_tokens, reply.cost) == (80, 8, 4, 0.5)
-    assert reply.label_scores is None and reply.finish == "stop"
+SCORES = [None, *(LabelScores((-0.1, -3.0), 0.9, *flags) for flags in itertools.product((True, False), repeat=2))]
+
+
+@pytest.mark.parametrize("scores", SCORES)
+def test_stored_replies_come_back_whole(scores):
+    reply = Reply("A", "length", 80, 8, 3, 0.25, scores, "thought", 4, 0.5)
+    turn = Turn(SUITE.plan()[0], 0, (message("user", "A or B?"),), labels=("A", "B"))
+    record = Record(turn.episode, None, "stopped", (PlayedTurn(turn, reply),), 0.5, "engine")
+    [row] = records_to_table([record], ledger_columns(SUITE)).to_pylist()
+    assert stored_reply(row["turns"][0]) == reply
 
 
 # --- asked again -----------------------------------------------------------------------------------------------------

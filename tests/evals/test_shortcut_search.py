@@ -17,6 +17,7 @@ from evals.shortcut_search.record import Search, read_record, write_record
 from evals.shortcut_search.search import needs_table, search
 from evals.suite import Suite, plan_for
 from evals.suites.kidgym.features import COARSE_SENSES, SENSES, option_features
+from evals.suites.kidgym.mistakes import Step
 from evals.suites.kidgym.suite import KidGymSuite
 from evals.types import Episode, OptionFeatures, Outcome, Turn, message
 
@@ -235,6 +236,19 @@ def test_values_of_kidgym_depend_on_what_is_seen_only_and_name_their_senses(task
         assert all(set(name.partition(":")[0].split()) <= {*SENSES, *COARSE_SENSES} for name in each.values)
     # Looking changes nothing, and a copy tells the same.
     assert option_features(world.copy(), world.ordered, opening, ()) == offered
+
+
+@pytest.mark.parametrize("accepted", [(), (False,), (True,), (False, True), (True, False), (True, True, False)])
+def test_refused_and_done_before_are_told_of_the_very_actions_that_were(accepted):
+    world = make("CL", 1, seed=3)
+    first, *others = world.ordered
+    offered = option_features(world, world.ordered, world.frame, [Step(world, first, each) for each in accepted])
+    for action, option in zip((first, *others), offered, strict=True):
+        mine = accepted if action == first else ()
+        assert option.values["text: refused before"] is (False in mine)
+        assert option.values["text: done before with this target"] == sum(mine)
+        assert option.values["text: last action refused"] is (accepted[-1:] == (False,))
+        assert option.values.get(f"text: done before: {first.verb}", 0) == len(accepted)
 
 
 def test_the_right_piece_is_told_by_its_kind_and_its_corner_together():

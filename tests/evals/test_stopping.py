@@ -125,17 +125,18 @@ def test_exchanging_the_sides_exchanges_the_decision(values, delta):
     assert other.games == one.games
 
 
-@pytest.mark.slow
-def test_a_measure_is_precise_at_the_first_look_whose_interval_is_narrow():
+@pytest.mark.parametrize(("count", "precision"), [(60, 0.25), pytest.param(2000, 0.06, marks=pytest.mark.slow)])
+def test_a_measure_is_precise_at_the_first_look_whose_interval_is_narrow(count, precision):
     generator = random.Random(3)
-    values = [float(generator.random() < 0.8) for _ in range(2000)]
-    found = measure_precisely(values, [1] * 2000, 1, 0.05, 0.06, None)
-    widths = {count: confidence_sequence(values[:count]) for count in looks(2000)}
-    first = min(count for count, each in widths.items() if each.high - each.low <= 0.12)
-    assert (found.verdict, found.games) == ("precise", first)
-    assert found.estimate == widths[first]
-    assert measure_precisely(values, [1] * 2000, 1, 0.05, 0.06, 100).verdict == "maximum"
-    assert measure_precisely(values[:50], [1] * 50, 1, 0.05, 0.06, None).verdict == "open"
+    values = [float(generator.random() < 0.8) for _ in range(count)]
+    widths = {games: confidence_sequence(values[:games]) for games in looks(count)}
+    first = min(games for games, each in widths.items() if each.high - each.low <= 2 * precision)
+    before = max(games for games in widths if games < first)
+    cases = [(count, None, "precise"), (count, first, "precise"), (count, before, "maximum"), (before, None, "open")]
+    for games, most, verdict in cases:
+        told = measure_precisely(values[:games], [1] * games, 1, 0.05, precision, most)
+        at = first if verdict == "precise" else before
+        assert (told.verdict, told.games, told.estimate) == (verdict, at, widths[at])
 
 
 def test_looks_do_not_depend_on_how_far_a_run_is():

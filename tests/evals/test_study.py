@@ -223,6 +223,13 @@ def test_a_design_plays_every_combination_or_one_change_at_a_time():
         sweeps(["suite=kidgym"], one_at_a_time=True)
 
 
+@pytest.mark.parametrize("codes", itertools.permutations((0, 1, 75)))
+def test_a_study_ends_with_the_worst_exit_code_of_its_multiruns_and_plays_them_all(codes, monkeypatch):
+    left = list(codes)
+    monkeypatch.setattr("cluster.commands.sweep.multirun", lambda overrides: left.pop(0))
+    assert exit_code("study", "run", "--one-at-a-time", "suite=kidgym", "a=1,2", "b=1,2", "c=1,2") == 75 and not left
+
+
 def exit_code(*words):
     with pytest.raises(SystemExit) as ended:
         main(list(words))

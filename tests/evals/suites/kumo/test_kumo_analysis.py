@@ -19,7 +19,7 @@ from evals.figures import middle
 from evals.players import BUILT_IN_PLAYERS
 from evals.reference import published
 from evals.suites.kumo import KumoSuite
-from evals.suites.kumo.lab.analysis.analyze import OpenedRun, analyze
+from evals.suites.kumo.lab.analysis.analyze import Analysis, OpenedRun, analyze
 from evals.suites.kumo.lab.analysis.correlation import (
     Scores,
     correlation_table,
@@ -199,6 +199,20 @@ def test_domains_are_ranked_by_the_mean_of_the_players_the_hardest_first():
     assert [row["domain"] for row in rows if row["difficulty"] == "hard"] == ["a"]
     [note] = [note for note in table.notes if "Kendall" in note]
     assert "2 players" in note and f"{concordance([(0.75, 0.5, 1), (0, 0.25, 0.5)]):.2f}" in note
+
+
+def test_domains_are_ranked_by_models_alone_and_other_tables_tell_of_all_players():
+    suite = dataclasses.replace(SUITE, domains=["medical"], tasks_per_domain=2, repeats=1)
+    players = ("m", "oracle", "random")
+    for names, ranking in ((players, {"m"}), (players[1:], {"oracle", "random"})):
+        run = run_of(suite, dict.fromkeys(names, Often(1.0)), failing=range(2))
+        assert {each.player for each in analyze([OpenedRun("run", run, suite)]).ranked} == ranking
+    played = [a_run(player, index=index, success=player != "m") for player in players for index in range(2)]
+    found = Analysis(played, played[:2], (), dict.fromkeys((run.game for run in played), ""), ())
+    tables = {table.name: table for table in found.tables}
+    assert [row[4:8] for row in tables["kumo_domain_ranking"].rows] == [(2, 0, 0, 0)]
+    for name, place in (("kumo_category_success", 1), ("kumo_structure", 0), ("kumo_usage", 0)):
+        assert {row[place] for row in tables[name].rows} == {*players}
 
 
 def test_concordance_is_friedman_s_statistic_over_its_largest_value():

@@ -25,7 +25,7 @@ from evals.suites.kumo.lab.pipeline.books import Draft, check_book, revise_book
 from evals.suites.kumo.lab.pipeline.books import write_book as write_by_model
 from evals.suites.kumo.lab.pipeline.configure import configure, patched, problems, read_body
 from evals.suites.kumo.lab.pipeline.dialogue import CONTINUATIONS, Tally, ask_whole, joined, loops
-from evals.suites.kumo.lab.pipeline.folder import Folder, proposals_text
+from evals.suites.kumo.lab.pipeline.folder import Folder, StageRun, proposals_text
 from evals.suites.kumo.lab.pipeline.items import Estimate, most_calls, sample_items
 from evals.suites.kumo.lab.pipeline.model_text import NotDataError, hidden_in, read_data
 from evals.suites.kumo.lab.pipeline.proposals import Proposal, choose, file_name, propose, read_proposals
@@ -669,6 +669,24 @@ def test_a_file_that_is_there_is_never_overwritten(tmp_path):
     assert not folder.extend("books.jsonl", ["b\n", "c\n"])
     assert (tmp_path / "made/books.jsonl").read_text() == "a\nb\n"
     assert sorted(path.name for path in (tmp_path / "made").rglob("*") if path.is_file()) == ["a.yaml", "books.jsonl"]
+
+
+def test_a_round_checks_what_was_written_last_and_revises_what_its_check_refused(tmp_path, monkeypatch):
+    def stored(text, planned, *accepted):
+        rows = ({"index": place, "status": "failed" if by is None else "done", "result": text, "complaints": [text],
+                 "accepted_by": by} for place, by in enumerate(accepted))  # fmt: skip
+        return StageRun(planned, tuple(rows))
+
+    runs = {("write", 1): stored("w", 3, "", "", None), ("check", 1): stored("c1", 3, "us", "", None)}
+    runs |= {("revise", 1): stored("r1", 2, "", ""), ("check", 2): stored("c2", 2, "", "")}
+    runs |= {("revise", 2): stored("r2", 2, "")}  # not complete
+    monkeypatch.setattr(Folder, "run", lambda _, stage, number=1: runs.get((stage, number)))
+    folder, tasks = Folder(tmp_path), [(None, None)] * 3
+    for number, (checked, revised) in enumerate([(["w", "w"], ["w"]), (["r1", "r1"], ["r1", "r1"]), ([], [])], start=1):
+        assert [draft.book for _, draft in folder.drafts("check", number, tasks)] == checked
+        assert [draft.book for _, draft in folder.drafts("revise", number, tasks)] == revised
+    assert folder.drafts("revise", 1, tasks) == [(1, Draft(None, None, "w", ("c1",)))]
+    assert (folder.round("check"), folder.round("revise")) == (3, 2)
 
 
 @pytest.mark.slow
