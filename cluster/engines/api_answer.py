@@ -104,9 +104,8 @@ def read_usage(data: Any, wrote: bool = True) -> Usage:
     prompt = token_count(_inner(data, "usage", "prompt_tokens"))
     completion = token_count(_inner(data, "usage", "completion_tokens"))
     total = token_count(_inner(data, "usage", "total_tokens"))
-    if prompt is not None and completion is not None and total is not None:
-        # Gemini and xAI bill thoughts that completion_tokens leaves out.
-        completion = max(completion, total - prompt)
+    completion = _with_thoughts(prompt, completion, total)
+    # A reply takes a token at least, so 0 is not told.
     if wrote and not completion:
         completion = None
     # Where OpenAI, vLLM and most others have it, then where DeepSeek has it.
@@ -116,6 +115,13 @@ def read_usage(data: Any, wrote: bool = True) -> Usage:
     cached = min(cached, prompt or 0)
     written = min(written, (prompt or 0) - cached)
     return Usage(prompt or None, completion, cached, min(reasoning, completion or 0), written)
+
+
+def _with_thoughts(prompt: int | None, completion: int | None, total: int | None) -> int | None:
+    """The completion's tokens with those of thoughts, which Gemini and xAI bill but leave out of completion_tokens."""
+    if prompt is None or completion is None or total is None:
+        return completion
+    return max(completion, total - prompt)
 
 
 def usage_in_parts(prompt: Sequence[Any], completion: Sequence[Any], thought: Any, wrote: bool) -> Usage:
@@ -168,15 +174,19 @@ def whole(text: str) -> str:
 
 def _content(content: Any) -> tuple[str, str]:
     """What a message says, and the thoughts within it; some endpoints send both in parts."""
-    if content is None or isinstance(content, str):
-        return content or "", ""
+    if content is None:
+        return "", ""
+    if isinstance(content, str):
+        return content, ""
     if not isinstance(content, list):
         raise _unreadable(f"message.content is {_what(content)}, not a string")
     texts, thoughts = list[str](), list[str]()
     for part in content:
         kind = _text(part, "type")
-        has_text = isinstance(part, dict) and "text" in part
-        if kind in ("text", "output_text") or (not kind and has_text):
+        # A part with a text that names no type is one of text.
+        if not kind and isinstance(part, dict) and "text" in part:
+            kind = "text"
+        if kind in ("text", "output_text"):
             texts.append(_text(part, "text"))
         elif kind in ("thinking", "reasoning"):
             thoughts.append(_thought(part))
@@ -214,20 +224,25 @@ def _finish(reason: Any) -> Finish:
     return _FINISHES.get(word, "stop")
 
 
-def _top_logprobs(logprobs: Any, whole_answer: bool) -> dict[str, float]:
-    """The first token's most likely values, by token; ``whole_answer`` is whether there must be some."""
+def _top_entries(logprobs: Any, whole_answer: bool) -> list[Any]:
+    """The entries of the first token's most likely values, as they were sent."""
     tokens = _inner(logprobs, "content")
     first = tokens[0] if isinstance(tokens, list) and tokens else None
     entries = _inner(first, "top_logprobs")
-    if not isinstance(entries, list) or not entries:
-        none_at_all = not logprobs or (isinstance(first, dict) and not entries)
-        raise EndpointError(
-            "the answer has no top_logprobs: this endpoint or model gives no token probabilities",
-            unreadable=True,
-            unscored=whole_answer and none_at_all,
-        )
+    if isinstance(entries, list) and entries:
+        return entries
+    none_at_all = not logprobs or (isinstance(first, dict) and not entries)
+    raise EndpointError(
+        "the answer has no top_logprobs: this endpoint or model gives no token probabilities",
+        unreadable=True,
+        unscored=whole_answer and none_at_all,
+    )
+
+
+def _top_logprobs(logprobs: Any, whole_answer: bool) -> dict[str, float]:
+    """The first token's most likely values, by token; ``whole_answer`` is whether there must be some."""
     top: dict[str, float] = {}
-    for entry in entries:
+    for entry in _top_entries(logprobs, whole_answer):
         token, value = _inner(entry, "token"), _inner(entry, "logprob")
         if not isinstance(token, str) or type(value) not in (int, float):
             raise _unreadable("top_logprobs has an entry without token and log-probability")

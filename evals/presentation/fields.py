@@ -32,14 +32,20 @@ def check_fields(file: str, text: str, required: frozenset[str], optional: froze
     known = ", ".join(f"${name}" for name in sorted(required | optional)) or "none"
     if not text:
         raise ValueError(f"template {file} is empty")
-    found = set()
+    found = _fields_of(file, text)
+    for name in sorted(required - found):
+        raise ValueError(f"template {file} lacks the field ${name}; its fields are {known}")
+    for name in sorted(found - required - optional):
+        raise ValueError(f"template {file} has a field ${name} that nothing fills; its fields are {known}")
+
+
+def _fields_of(file: str, text: str) -> set[str]:
+    """The names of a template's fields; a lone dollar sign is refused."""
+    found: set[str] = set()
     for match in Template.pattern.finditer(text):
         if match["invalid"] is not None:
             line = text.count("\n", 0, match.start()) + 1
             raise ValueError(f"template {file}, line {line}: a lone '$'; a dollar sign is written '$$'")
         if not match["escaped"]:
             found.add(match["named"] or match["braced"])
-    for name in sorted(required - found):
-        raise ValueError(f"template {file} lacks the field ${name}; its fields are {known}")
-    for name in sorted(found - required - optional):
-        raise ValueError(f"template {file} has a field ${name} that nothing fills; its fields are {known}")
+    return found

@@ -234,10 +234,8 @@ class _Sentence:
         start, stop = chosen[0].start, chosen[-1].stop
         if _decides(clause, start, stop, others, options):
             return "claim"
-        # Nothing but its name; a clause that breaks off, or begins with a person, was going to say something of it.
-        broken_off = clause[-1] in _OPEN and clause[-2:] != ["it", "is"]
-        person = clause[0] in ("it", "he", "she") and "is" not in clause[:2]
-        if not (others or broken_off or person):
+        # Nothing but its name.
+        if not others and not _is_unfinished(clause):
             return "bare"
         if _is_answer(clause, chosen[-1]):
             return "claim"
@@ -341,7 +339,22 @@ def _parted(
 
 def _others(clause: Sequence[str], mentions: Sequence[Mention], options: Options) -> list[str]:
     """The words of a clause that are no part of a mention and might say something."""
-    inside = {0} if clause[0] in _BREAKS else set()
+    inside = _taken_places(clause, mentions)
+    others = []
+    for place, token in enumerate(clause):
+        if place in inside:
+            continue
+        says_nothing = options.is_filler(token) or options.is_vague(token)
+        if not says_nothing:
+            others.append(token)
+    return others
+
+
+def _taken_places(clause: Sequence[str], mentions: Sequence[Mention]) -> set[int]:
+    """The places of a clause that belong to a mention, and that of the word that begins the clause."""
+    inside: set[int] = set()
+    if clause[0] in _BREAKS:
+        inside.add(0)
     for mention in mentions:
         inside.update(range(mention.start, mention.stop))
         before = clause[mention.start - 1] if mention.start else ""
@@ -351,12 +364,14 @@ def _others(clause: Sequence[str], mentions: Sequence[Mention], options: Options
         # A name in brackets stands behind the same name in another language.
         if before == "(" and not mention.label:
             inside |= {mention.start - 2, mention.start - 3}
-    others = []
-    for place, token in enumerate(clause):
-        says_nothing = options.is_filler(token) or options.is_vague(token)
-        if place not in inside and not says_nothing:
-            others.append(token)
-    return others
+    return inside
+
+
+def _is_unfinished(clause: Sequence[str]) -> bool:
+    """Whether a clause breaks off, or begins with a person: it was going to say something of what it names."""
+    broken_off = clause[-1] in _OPEN and clause[-2:] != ["it", "is"]
+    person = clause[0] in ("it", "he", "she") and "is" not in clause[:2]
+    return broken_off or person
 
 
 def _decides(clause: Sequence[str], start: int, stop: int, others: Sequence[str], options: Options) -> bool:
@@ -417,24 +432,29 @@ def _clauses(sentence: Sequence[str], options: Options) -> Iterator[list[str]]:
     """The clauses: parted by words that begin one, and by commas and colons that part more than members of a list."""
     clause: list[str] = []
     for place, token in enumerate(sentence):
-        rest = sentence[place + 1 :]
-        if token == ":":
-            names_one = bool(options.mentions(clause[-_LONGEST_CLAUSE:]))
-            decides = not (_DECIDES | _URGES | _COMMENDS).isdisjoint(clause)
-            is_no = clause == ["no"]  # B? No: C
-            parts = is_no or (names_one and decides)
-        elif token == ",":
-            parts = not _is_introduction(clause) and not _is_list(clause, rest, options)
-        else:
-            begins_one = token in _BREAKS and token not in options.known
-            parts = begins_one and not _is_introduction(clause)
-        if parts and clause:
+        if clause and _ends_before(clause, token, sentence[place + 1 :], options):
             yield clause
             clause = []
         if clause or token not in (",", ":"):
             clause.append(token)
     if clause:
         yield clause
+
+
+def _ends_before(clause: Sequence[str], token: str, rest: Sequence[str], options: Options) -> bool:
+    """Whether a clause ends where a token follows it, and after that the rest of the sentence."""
+    if token == ":":
+        # B? No: C
+        if clause == ["no"]:
+            return True
+        names_one = bool(options.mentions(clause[-_LONGEST_CLAUSE:]))
+        decides = not (_DECIDES | _URGES | _COMMENDS).isdisjoint(clause)
+        return names_one and decides
+    if _is_introduction(clause):
+        return False
+    if token == ",":
+        return not _is_list(clause, rest, options)
+    return token in _BREAKS and token not in options.known
 
 
 def _is_introduction(clause: Sequence[str]) -> bool:
@@ -455,11 +475,12 @@ def _is_list(clause: Sequence[str], rest: Sequence[str], options: Options) -> bo
     if not _JOINS.isdisjoint(item):
         return True
     # Without "and", a list goes on with names and fillers only; a verb begins another clause.
-    for token in item:
-        fills = options.is_filler(token) and token not in ("is", "it's")
-        if not fills and not _tells_apart(token, options):
-            return False
-    return True
+    return all(_may_stand_in_list(token, options) for token in item)
+
+
+def _may_stand_in_list(token: str, options: Options) -> bool:
+    fills = options.is_filler(token) and token not in ("is", "it's")
+    return fills or _tells_apart(token, options)
 
 
 def _next_item(rest: Sequence[str]) -> list[str]:

@@ -165,20 +165,21 @@ class Options:
 
     def is_label(self, tokens: Sequence[str], place: int) -> bool:
         """Whether a letter or number names an option, and not something else: *piece A*, *3 objects*."""
-        before = tokens[place - 1] if place else ""
-        after = tokens[place + 1] if place + 1 < len(tokens) else ""
+        before, after = _neighbors(tokens, place)
         if before in _CALLED:
             return True
         if tokens[place].isdecimal():
             return _counts_nothing(tokens, place, before, after)
         # Where options themselves speak of parts by letters, a letter beside such a word is a part: slot B, B to II.
-        if self.lettered and before in cues("before parts"):
-            return False
-        if self.lettered and after in cues("after parts"):
-            return False
+        if self.lettered:
+            names_part = before in cues("before parts") or after in cues("after parts")
+            if names_part:
+                return False
         if before in self.nouns:
             return False
-        return self.word(before) is None or before in ("so", "is")
+        if before in ("so", "is"):
+            return True
+        return self.word(before) is None
 
     def _by_words(self, tokens: Sequence[str], taken: set[int]) -> list[Mention]:
         """The runs of words, with fillers among them, that name options together."""
@@ -292,6 +293,13 @@ def _match(words: Sequence[str], tokens: Sequence[str], start: int) -> int | Non
             return None
         stop += 1
     return stop
+
+
+def _neighbors(tokens: Sequence[str], place: int) -> tuple[str, str]:
+    """The tokens before and after a place; at an end there is none, which is empty."""
+    before = tokens[place - 1] if place else ""
+    after = tokens[place + 1] if place + 1 < len(tokens) else ""
+    return before, after
 
 
 def _counts_nothing(tokens: Sequence[str], place: int, before: str, after: str) -> bool:

@@ -63,6 +63,14 @@ class Report:
         return joined(figure for one in self.runs for figure in suite_figures(one.suite, one.run))
 
 
+def _default_labels(runs: Mapping[str, RunData]) -> Mapping[str, str]:
+    with_imports = any(is_imported(run.sessions) for run in runs.values())
+    if with_imports:
+        # An import has only some of a run's settings: those that it lacks tell nothing.
+        return {name: name for name in runs}
+    return run_labels({name: run.settings for name, run in runs.items()})
+
+
 def relabeled(
     runs: Mapping[str, RunData], built_in: Collection[str], names: Mapping[str, str] | None = None
 ) -> dict[str, RunData]:
@@ -77,12 +85,7 @@ def relabeled(
         names: Labels of runs, by their names; by default what tells their settings apart, and with imports their names.
     """
     if not names:
-        with_imports = any(is_imported(run.sessions) for run in runs.values())
-        if with_imports:
-            # An import has only some of a run's settings: those that it lacks tell nothing.
-            names = {name: name for name in runs}
-        else:
-            names = run_labels({name: run.settings for name, run in runs.items()})
+        names = _default_labels(runs)
     counts = Counter(pair for run in runs.values() for pair in _pairs(run))
     first_with: defaultdict[str, dict[frozenset[str], str]] = defaultdict(dict)
     """Of each built-in player its sets of games, each with the first run that has it."""

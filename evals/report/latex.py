@@ -169,11 +169,16 @@ def _head(columns: Sequence[str]) -> str:
     names = " & ".join(_escaped(name) for *_, name in parts) + " \\\\\n"
     if not any(group for group, *_ in parts):
         return names
-    groups, rules, place = [], [], 1
+    groups: list[str] = []
+    rules: list[str] = []
+    place = 1
     for group, members in itertools.groupby(parts, key=lambda part: part[0]):
         count = len(list(members))
-        groups.append(f"\\multicolumn{{{count}}}{{c}}{{{_escaped(group)}}}" if group else " & " * (count - 1))
-        rules += [f"\\cmidrule(lr){{{place}-{place + count - 1}}}"] * bool(group)
+        if group:
+            groups.append(f"\\multicolumn{{{count}}}{{c}}{{{_escaped(group)}}}")
+            rules.append(f"\\cmidrule(lr){{{place}-{place + count - 1}}}")
+        else:
+            groups.append(" & " * (count - 1))
         place += count
     return f"{' & '.join(groups)} \\\\\n{''.join(rules)}\n{names}"
 
@@ -183,14 +188,20 @@ def _body(table: Table, best: Collection[tuple[int, int]]) -> str:
     several = len(set(names)) < len(names)
     lines = []
     for number, row in enumerate(table.rows):
-        same = number > 0 and names[number - 1] == row[0] and isinstance(row[0], str)
         cells = [_cell(cell, bold=(number, column) in best) for column, cell in enumerate(row)]
-        if same:
+        if _repeats_name(names, number):
             cells[0] = ""
         elif several and number:
             lines.append("\\addlinespace\n")
         lines.append(" & ".join(cells) + " \\\\\n")
     return "".join(lines)
+
+
+def _repeats_name(names: Sequence[Cell], number: int) -> bool:
+    """Whether a row stands below one of the same name, which is not printed again."""
+    if number == 0:
+        return False
+    return names[number - 1] == names[number] and isinstance(names[number], str)
 
 
 def _cell(cell: Cell, bold: bool) -> str:

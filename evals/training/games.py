@@ -219,17 +219,23 @@ class EvaluationGames:
         key = _cell_of(episode)
         if key in self._cells:
             return self._cells[key]
-        openings: list[tuple[Episode, Turn]] = []
-        for planned in self._planned.get(key, ()):
-            turn = await self._suite.first_turn(planned)
-            if turn is not None:
-                openings.append((planned, turn))
+        openings = await _openings(self._suite, self._planned.get(key, ()))
         contents = {_turn_hash(turn) for _, turn in openings}
         alike = len(contents) < len({planned.seed for planned, _ in openings})
         if alike:
             contents = {await _play_hash(self._suite, planned, turn) for planned, turn in openings}
         self._cells[key] = _Cell(frozenset(contents), alike)
         return self._cells[key]
+
+
+async def _openings(suite: Suite, episodes: Sequence[Episode]) -> list[tuple[Episode, Turn]]:
+    """The episodes that have a first turn, each with it."""
+    openings: list[tuple[Episode, Turn]] = []
+    for episode in episodes:
+        turn = await suite.first_turn(episode)
+        if turn is not None:
+            openings.append((episode, turn))
+    return openings
 
 
 def _cell_of(episode: Episode) -> tuple[str, str, str]:
@@ -253,6 +259,17 @@ async def _play_hash(suite: Suite, episode: Episode, opening: Turn) -> str:
     return stable_hash(_turn_hash(opening), said)
 
 
+async def _contents_of(suite: Suite, episodes: Sequence[Episode]) -> list[str]:
+    """What the episodes show, of those that have a first turn."""
+    shown = EvaluationGames(suite)
+    contents = []
+    for episode in episodes:
+        turn = await suite.first_turn(episode)
+        if turn is not None:
+            contents.append(await shown.content_of(suite, episode, turn))
+    return contents
+
+
 async def trained_games(suite: Suite, path: Path) -> tuple[int, int]:
     """How many games of a suite's plan were trained on, by their seed or by what they show; and how many it has.
 
@@ -269,13 +286,8 @@ async def trained_games(suite: Suite, path: Path) -> tuple[int, int]:
     # What a game shows takes long to make, so it is asked only of games whose seeds were not trained on.
     contents = []
     for part, games in zip(suite.parts, planned, strict=True):
-        shown = EvaluationGames(part)
-        for seed, episode in games.items():
-            if seed in by_seed:
-                continue
-            turn = await part.first_turn(episode)
-            if turn is not None:
-                contents.append(await shown.content_of(part, episode, turn))
+        untrained = [episode for seed, episode in games.items() if seed not in by_seed]
+        contents += await _contents_of(part, untrained)
     by_content = _among(path, set(contents)) if contents else set()
     found_by_seed = sum(seed in by_seed for seed in seeds)
     found_by_content = sum(content in by_content for content in contents)
