@@ -50,9 +50,10 @@ def flat_settings(settings: Any, ignored: Collection[str] = (), path: str = "") 
     """All values of a resolved configuration by their path; a part of a bundle goes by its name, not its number."""
     if path in ignored:
         return
+    is_bundle = isinstance(settings, list) and any(isinstance(part, Mapping) for part in settings)
     if isinstance(settings, Mapping):
         parts = list(settings.items())
-    elif isinstance(settings, list) and any(isinstance(part, Mapping) for part in settings):
+    elif is_bundle:
         parts = [(_part_name(part, number), part) for number, part in enumerate(settings)]
     else:
         yield path, settings

@@ -102,8 +102,12 @@ def _label_part(key: str, settings: Mapping[str, Any]) -> str:
         value = " ".join(map(str, value))
     if isinstance(value, str) and value:
         return value
-    if isinstance(value, bool):
-        return name if value else f"no {name}"
-    if isinstance(value, int) and name.endswith("s") and " " not in name:
-        return f"{value} {name}"  # a count of what the setting's name is the plural of: 4 shots
+    if value is True:
+        return name
+    if value is False:
+        return f"no {name}"
+    # A count of what the setting's name is the plural of: 4 shots.
+    is_plural = name.endswith("s") and " " not in name
+    if is_plural and isinstance(value, int):
+        return f"{value} {name}"
     return f"{name} {value}"

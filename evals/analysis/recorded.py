@@ -35,10 +35,14 @@ class RecordedPlayer:
         """
         if turn.number == len(self._turns) and self._error:
             raise PlayerError(self._error)
-        try:
-            same = turn.number < len(self._turns) and _said(turn.chat) == _said(self.chat(turn.number))
-        except ValueError:  # a picture of another version
-            same = False
+        same = False
+        was_asked = turn.number < len(self._turns)
+        if was_asked:
+            try:
+                same = _said(turn.chat) == _said(self.chat(turn.number))
+            except ValueError:
+                # A picture of another version.
+                same = False
         if not same:
             self.diverged = True
             raise PlayerError(f"turn {turn.number} was not asked like this when the reply was stored")

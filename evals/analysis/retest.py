@@ -71,10 +71,14 @@ def agreement_table(asked: Sequence[Again], failed: int) -> Table:
         shifts = [one.largest_shift for one in mine if one.largest_shift is not None]
         texts = proportion_estimate([one.same_text for one in mine], episodes)
         actions = proportion_estimate([one.same_action for one in mine], episodes)
-        rows.append((suite, len(mine), texts, actions, max(shifts) if shifts else None))
+        largest_shift = max(shifts, default=None)
+        rows.append((suite, len(mine), texts, actions, largest_shift))
     labels = any(row[-1] is not None for row in rows)
     columns = ("suite", "turns", "same reply", "same action", "largest shift")
-    shown = len(columns) if labels else len(columns) - 1
+    shown = len(columns)
+    if not labels:
+        # No turn had labels: the last column would be empty.
+        shown -= 1
     notes = [
         "same reply: letter by letter. same action: what the suite decodes; a reply that cannot be read has none. "
         "Brackets: 95 % confidence, clustered by episode."

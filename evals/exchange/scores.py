@@ -72,7 +72,8 @@ def _scores(measure: Measure) -> Iterator[Score]:
 def _score(measure: Measure, cell: tuple[str, ...], observations: Sequence[Observation]) -> Score:
     values = [one.value for one in observations]
     games = [one.game for one in observations]
-    bounds = UNIT if min(values) >= 0 and max(values) <= 1 else UNBOUNDED
+    is_share = min(values) >= 0 and max(values) <= 1
+    bounds = UNIT if is_share else UNBOUNDED
     if measure.name == MAIN:
         estimate = proportion_estimate([value > 0 for value in values], games)
     else:

@@ -78,9 +78,11 @@ class TranscriptPlayer:
         if not self.at_end and self.transcript.messages[self._next][0] == WHOLE_PROMPT:
             asked = [(WHOLE_PROMPT, "".join(text for _, text in asked))]
         self._before = turn.chat
-        for expected in asked:
+        for expected_role, expected_text in asked:
             role, text, _ = self._take(turn.number)
-            if (role, _plain(text)) != (expected[0], _plain(expected[1])):
+            given = (role, _plain(text))
+            expected = (expected_role, _plain(expected_text))
+            if given != expected:
                 raise self._refusal(f"asks turn {turn.number} otherwise than the suite does here")
         role, text, reasoning = self._take(turn.number)
         if role != "assistant":

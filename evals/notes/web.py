@@ -125,8 +125,14 @@ def _posted(content: bytes) -> Posted:
     except (FileError, UnicodeDecodeError) as error:
         raise HTTPException(400, str(error)) from error
     names = tuple(Posted.__annotations__)
-    is_note = isinstance(given, dict) and {*given} <= {*names} and all(isinstance(each, str) for each in given.values())
-    if not is_note:
-        raise HTTPException(400, f"a note is a JSON object of texts: {', '.join(names)}")
+    no_note = HTTPException(400, f"a note is a JSON object of texts: {', '.join(names)}")
+    if not isinstance(given, dict):
+        raise no_note
+    unknown = set(given) - set(names)
+    if unknown:
+        raise no_note
+    for value in given.values():
+        if not isinstance(value, str):
+            raise no_note
     at, tag, text, author, remove = (str(given.get(name, "")) for name in names)
     return {"at": at, "tag": tag, "text": text, "author": author, "remove": remove}

@@ -224,11 +224,17 @@ class Overview:
         tested: list[tuple[str, float]] = []
         for board in self.boards:
             entries = _entries(board)
-            if first in entries and second in entries:
-                effects = _shared_effects(entries[first], entries[second])
-                tested += [(self._title(board), effect.p) for _, _, effect in effects]
+            on_board = first in entries and second in entries
+            if not on_board:
+                continue
+            title = self._title(board)
+            for _, _, effect in _shared_effects(entries[first], entries[second]):
+                tested.append((title, effect.p))
+        titles = [title for title, _ in tested]
+        after_holm = holm([p for _, p in tested])
         corrected: dict[str, float] = {}
-        for (title, _), p in zip(tested, holm([p for _, p in tested]), strict=True):
+        for title, p in zip(titles, after_holm, strict=True):
+            # A board's first measure stands first.
             corrected.setdefault(title, p)
         return corrected
 

@@ -266,11 +266,14 @@ class EpisodeIndex:
         asked = f"SELECT {keys}, count(*) AS count FROM episodes WHERE latest GROUP BY {keys} ORDER BY {keys}"
         for row in self._named(asked, ()):
             for name in CHOICES:
-                if row[name] != "":
-                    found[name][row[name]] += row["count"]
+                value = row[name]
+                if value != "":
+                    found[name][value] += row["count"]
         values = {name: dict(sorted(counts.items())) for name, counts in found.items()}
         tags = self.tags()
-        return {**values, TAG: tags} if tags else values
+        if tags:
+            values[TAG] = tags
+        return values
 
     def tags(self) -> dict[str, int]:
         """The tags that episodes have, with the number of these."""

@@ -332,12 +332,14 @@ class KumoSuite(Suite):
         return Conditions(games=games, prompts=f"own, book in {self.book}", decoder=self.decoder)
 
     def _drawn_games(self) -> str:
-        # Domains whose names alone are permuted are still ours.
-        permuted = self.structure is not None and self.structure.get("names") == "permuted"
-        kind = "domains of ours" if self.structure is None or permuted else "drawn domains"
-        said = [f"{len(self.sources)} {kind}"]
-        if permuted:
-            said.append("names permuted")
+        count = len(self.sources)
+        if self.structure is None:
+            said = [f"{count} domains of ours"]
+        elif self.structure.get("names") == "permuted":
+            # Domains whose names alone are permuted are still ours.
+            said = [f"{count} domains of ours", "names permuted"]
+        else:
+            said = [f"{count} drawn domains"]
         if self.world:
             said.append(f"world {self.world}")
         if self.numeric is not None:

@@ -120,11 +120,13 @@ def _scores_in(reader: csv.DictReader[str], path: Path) -> dict[str, dict[str, f
         line = f"{path}, line {reader.line_num}"
         # A short line has None.
         cells = {name: (row[name] or "").strip() for name in columns}
-        scores = {name: cells[name] for name in found if cells[name]}
-        if scores and not cells["model"]:
-            raise ValueError(f"{line}: has scores, but no model: write its name into the column 'model'")
-        for name, text in scores.items():
-            found[name][row["model"]] = _number(text, f"{line}, {name}")
+        for name, scores in found.items():
+            text = cells[name]
+            if not text:
+                continue
+            if not cells["model"]:
+                raise ValueError(f"{line}: has scores, but no model: write its name into the column 'model'")
+            scores[row["model"]] = _number(text, f"{line}, {name}")
     return found
 
 
