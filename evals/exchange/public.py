@@ -42,11 +42,14 @@ def public_settings(section: Any, private: Collection[str] = ()) -> Any:
     if isinstance(section, Mapping):
         kept = {}
         for name, value in section.items():
-            if name in private or _SECRET_NAME.search(str(name)) is not None:
+            if name in private:
+                continue
+            if _SECRET_NAME.search(str(name)) is not None:
                 continue
             # An address or path means nothing elsewhere.
-            if not _is_place(value):
-                kept[name] = public_settings(value, private)
+            if _is_place(value):
+                continue
+            kept[name] = public_settings(value, private)
         return kept
     if isinstance(section, list | tuple):
         return [public_settings(each, private) for each in section if not _is_place(each)]

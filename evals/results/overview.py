@@ -96,8 +96,13 @@ class Overview:
         rows = {row.entry.player: row for row in board.rows}
         entries = _entries(board)
         beside = entries.get(baseline)
-        effects = {name: _overall(entry, beside) for name, entry in entries.items() if beside and entry is not beside}
-        known = {name: effect for name, effect in effects.items() if effect is not None}
+        known: dict[str, Effect] = {}
+        if beside:
+            others = {name: entry for name, entry in entries.items() if entry is not beside}
+            for name, entry in others.items():
+                effect = _overall(entry, beside)
+                if effect is not None:
+                    known[name] = effect
         corrected = dict(zip(known, holm([effect.p for effect in known.values()]), strict=True))
         found = {}
         for name, entry in entries.items():

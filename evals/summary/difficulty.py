@@ -167,12 +167,13 @@ def _success(played: _Played, players: Sequence[tuple[str, str]], group: _Group)
     """
     shares = list[Estimate | None]()
     for level in group.levels:
-        cells = [(player, mode, task, level) for player, mode in players for task in group.tasks]
         won, sizes = list[int](), list[int]()
-        for cell in cells:
-            if cell in played:
-                won += played[cell].won.tolist()
-                sizes += played[cell].played.tolist()
+        for player, mode in players:
+            for task in group.tasks:
+                games = played.get((player, mode, task, level))
+                if games is not None:
+                    won += games.won.tolist()
+                    sizes += games.played.tolist()
         shares.append(proportion_of_counts(won, sizes) if sizes else None)
     return tuple(shares)
 
