@@ -211,7 +211,14 @@ class _Sentence:
         others = _others(clause, mentions, options)
         if agreed:
             return self._judge_one(clause, chosen, others, limited), agreed
-        # Several options are named: the last one may be what is said of those before it.
+        return self._judge_several(clause, chosen, others, limited)
+
+    def _judge_several(
+        self, clause: Sequence[str], chosen: Sequence[Mention], others: Sequence[str], limited: bool
+    ) -> tuple[Kind | None, frozenset[int]]:
+        """How a clause speaks of several options: the last one may be what is said of those before it."""
+        options = self.options
+        everything: frozenset[int] = frozenset().union(*(mention.options for mention in chosen))
         last = chosen[-1]
         between = clause[chosen[-2].stop : last.start]
         if _is_complement(between, options):  # the circle is the square

@@ -71,6 +71,17 @@ def _default_labels(runs: Mapping[str, RunData]) -> Mapping[str, str]:
     return run_labels({name: run.settings for name, run in runs.items()})
 
 
+def _first_runs(runs: Mapping[str, RunData], built_in: Collection[str]) -> Mapping[str, Mapping[frozenset[str], str]]:
+    """Of each built-in player its sets of games, each with the first run that has it."""
+    first_with: defaultdict[str, dict[frozenset[str], str]] = defaultdict(dict)
+    for name, run in runs.items():
+        players = dict.fromkeys(player for player, _ in _pairs(run))
+        for player in players:
+            if player in built_in:
+                first_with[player].setdefault(_games(run, player), name)
+    return first_with
+
+
 def relabeled(
     runs: Mapping[str, RunData], built_in: Collection[str], names: Mapping[str, str] | None = None
 ) -> dict[str, RunData]:
@@ -87,13 +98,7 @@ def relabeled(
     if not names:
         names = _default_labels(runs)
     counts = Counter(pair for run in runs.values() for pair in _pairs(run))
-    first_with: defaultdict[str, dict[frozenset[str], str]] = defaultdict(dict)
-    """Of each built-in player its sets of games, each with the first run that has it."""
-    for name, run in runs.items():
-        players = dict.fromkeys(player for player, _ in _pairs(run))
-        for player in players:
-            if player in built_in:
-                first_with[player].setdefault(_games(run, player), name)
+    first_with = _first_runs(runs, built_in)
     found = {}
     for name, run in runs.items():
         labels: dict[str, str | None] = {}

@@ -104,17 +104,23 @@ def best_cells(table: Table, baselines: Collection[str] = ()) -> set[tuple[int, 
         table: Its first column names the players.
         baselines: Players that do not compete, such as the oracle.
     """
+    groups = _rivals(table, baselines)
+    best: set[tuple[int, int]] = set()
+    for name, which in table.better.items():
+        column = table.columns.index(name)
+        for members in groups:
+            best.update((number, column) for number in _best_rows(table, members, column, which))
+    return best
+
+
+def _rivals(table: Table, baselines: Collection[str]) -> list[list[int]]:
+    """The numbers of rows that compete, in groups that have all labels but the player in common."""
     labels = [column for column in range(1, len(table.columns)) if not _numeric(table, column)]
     groups: defaultdict[tuple[Cell, ...], list[int]] = defaultdict(list)
     for number, row in enumerate(table.rows):
         if row[0] not in baselines:
             groups[tuple(row[column] for column in labels)].append(number)
-    best: set[tuple[int, int]] = set()
-    for name, which in table.better.items():
-        column = table.columns.index(name)
-        for members in groups.values():
-            best.update((number, column) for number in _best_rows(table, members, column, which))
-    return best
+    return list(groups.values())
 
 
 def _best_rows(table: Table, rows: Sequence[int], column: int, which: str) -> list[int]:
