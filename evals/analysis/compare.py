@@ -184,8 +184,10 @@ def flips(first: Side, second: Side) -> list[Flip]:
             if game not in others:
                 continue
             there, other = others[game]
-            if won != there:
-                found.append(Flip(part.name, game[:5], first.label if won else second.label, (one, other)))
+            if won == there:
+                continue
+            winner = first if won else second
+            found.append(Flip(part.name, game[:5], winner.label, (one, other)))
     return sorted(found, key=lambda flip: (flip.won_by == first.label, flip.suite, flip.game))
 
 

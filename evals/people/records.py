@@ -61,11 +61,13 @@ async def taken_by(study: Study, participant: Participant, games: Games, check_g
             passed.append(record.outcome is not None and record.outcome.success)
         elif item.check is not None:
             passed.append(steps[0].choices == (item.check.answer,))
-    counted = [entry for item in items if item.counts for entry in _answers(journal, item)]
+    reviews = {item.key: journal.items[item.key][0].choices for item in over if item.kind == "review"}
+    counting_items = [item for item in items if item.counts]
+    counted = [entry for item in counting_items for entry in _answers(journal, item)]
     return Taken(
         participant,
         tuple(records),
-        {item.key: journal.items[item.key][0].choices for item in over if item.kind == "review"},
+        reviews,
         sum(passed),
         len(passed),
         len(over) == len(items),

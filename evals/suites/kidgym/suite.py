@@ -415,8 +415,10 @@ class KidGymSuite(Suite):
             beyond = [level for level in self._levels if level not in levels]
             if not beyond:
                 continue
-            drawn = f", drawn {variant}," if variant != "published" else ""
-            said = f"{task.name}{drawn} has no level {beyond[0]}, but 1 to {levels[-1]}"
+            which = task.name
+            if variant != "published":
+                which += f", drawn {variant},"
+            said = f"{which} has no level {beyond[0]}, but 1 to {levels[-1]}"
             if task.limit:
                 said += f": {task.limit}"
             raise ValueError(f"suite.levels={shown(self.levels)}: {said}")
