@@ -79,17 +79,19 @@ def _by_claims(events: Sequence[Event]) -> Conclusion | None:
     if doubts and doubts[-1] >= last:
         return _TWO
     # A or B, most likely A
-    weighed = [events[place].sentence for place in doubts]
-    is_bare = events[last].kind == "bare"
-    if is_bare and events[last].sentence in weighed:
-        return _TWO
+    if events[last].kind == "bare":
+        weighed = [events[place].sentence for place in doubts]
+        if events[last].sentence in weighed:
+            return _TWO
     decisions = _places_of(events, "claim")
     if _changes([events[place] for place in decisions]) > _MOST_CHANGES:
         return _TWO
     standing = _standing(events, claims, decisions[-1] if decisions else 0)
     agreed = frozenset.intersection(*(event.options for event in standing))
     meant = _without_rejected(agreed, events)
-    if len(meant) != 1 or _is_taken_back(meant, events, last, standing[-1].sentence):
+    if len(meant) != 1:
+        return _TWO
+    if _is_taken_back(meant, events, last, standing[-1].sentence):
         return _TWO
     return Conclusion(min(meant), "decides" if decisions else "bare")
 

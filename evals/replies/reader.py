@@ -213,25 +213,30 @@ def _read_list(text: str, choices: Choices, marked: bool) -> Reading | None:
     """The first of several options in a row; all of them in their order are the question's."""
     if not choices.first_of_list or len(text) > _LONGEST_LIST:
         return None
-    chosen: list[int] = []
-    manners: set[str] = set()
-    for member in _members(text):
-        reading = _read_name(member, choices)
-        if reading is None or reading.option is None:
-            return None  # something else stands among the names
-        chosen.append(reading.option)
-        manners.add(reading.rule)
-    if len(chosen) < 2:
+    named = _options_of(_members(text), choices)
+    if named is None or len(named) < 2:
         return None
     # Outside of tags, labels with their texts are no plan but the options repeated.
-    if not marked and "label and name" in manners:
+    if not marked and any(rule == "label and name" for _, rule in named):
         return None
+    chosen = [option for option, _ in named]
     if len(chosen) > 2 and chosen == list(range(len(choices.texts))):
         return Reading(None, NO_ANSWER)
     # A plan may repeat one action, or take several one after the other, each once.
     if len(set(chosen)) not in (1, len(chosen)):
         return Reading(None, TWO_ANSWERS)
     return Reading(chosen[0], "list")
+
+
+def _options_of(members: Sequence[str], choices: Choices) -> list[tuple[int, str]] | None:
+    """The options that members of a list name, each with the rule that read it; None where one names no option."""
+    named: list[tuple[int, str]] = []
+    for member in members:
+        reading = _read_name(member, choices)
+        if reading is None or reading.option is None:
+            return None
+        named.append((reading.option, reading.rule))
+    return named
 
 
 def _members(text: str) -> list[str]:

@@ -43,6 +43,14 @@ def page_of(report: Report) -> Page:
     return Page(title, report.status, [section for section in sections if not section.empty])
 
 
+def _by_suite(tables: Sequence[Table], suites: Mapping[str, str]) -> defaultdict[str | None, list[Table]]:
+    """The tables of each suite; under None those that belong to no single one."""
+    owned: defaultdict[str | None, list[Table]] = defaultdict(list)
+    for table in tables:
+        owned[_suite_of(table.name, suites)].append(table)
+    return owned
+
+
 def _results(
     report: Report,
     tables: Sequence[Table],
@@ -52,13 +60,8 @@ def _results(
 ) -> list[Section]:
     """A section for each suite, then the tables that all have in common: results come first."""
     suites = {part.name: part.title or part.name for one in report.runs for part in one.suite.parts}
-    owned: defaultdict[str | None, list[Table]] = defaultdict(list)
-    for table in tables:
-        if table.section != "performance":
-            owned[_suite_of(table.name, suites)].append(table)
-    published: defaultdict[str | None, list[Table]] = defaultdict(list)
-    for table in paper:
-        published[_suite_of(table.name, suites)].append(table)
+    owned = _by_suite([table for table in tables if table.section != "performance"], suites)
+    published = _by_suite(paper, suites)
     drawn: defaultdict[str | None, list[Mapping[str, Any]]] = defaultdict(list)
     for name, figure in figures.items():
         drawn[_suite_of(name, suites)].append(figure)
