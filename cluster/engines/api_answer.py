@@ -136,14 +136,14 @@ def usage_in_parts(prompt: Sequence[Any], completion: Sequence[Any], thought: An
     """
     fresh, cached, written = token_count(prompt[0]), _count_if_told(prompt[1]), _count_if_told(prompt[2])
     prompt_tokens = _sum_of(fresh, cached, written)
-    if not prompt_tokens:
-        prompt_tokens = None
-        cached = written = None
     completion_tokens = _sum_of(*map(_count_if_told, completion))
     # A reply takes a token at least, so 0 is not told.
     if wrote and not completion_tokens:
         completion_tokens = None
     reasoning = min(token_count(thought) or 0, completion_tokens or 0)
+    # Of a prompt whose sum is not told, the parts are not told either.
+    if not prompt_tokens:
+        return Usage(None, completion_tokens, 0, reasoning, 0)
     return Usage(prompt_tokens, completion_tokens, cached or 0, reasoning, written or 0)
 
 

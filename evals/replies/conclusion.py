@@ -133,7 +133,9 @@ def _by_statements(events: Sequence[Event], kinds: tuple[Kind, ...]) -> Conclusi
         return None
     agreed = frozenset.intersection(*(events[place].options for place in answers))
     meant = _without_rejected(agreed, events)
-    if len(meant) != 1 or not meant.isdisjoint(_rejected(events)):
+    if len(meant) != 1:
+        return _TWO
+    if not meant.isdisjoint(_rejected(events)):
         return _TWO
     behind = events[answers[-1] + 1 :]
     if _places_of(behind, "turn", "but"):

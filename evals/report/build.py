@@ -44,7 +44,7 @@ def page_of(report: Report) -> Page:
 
 
 def _by_suite(tables: Sequence[Table], suites: Mapping[str, str]) -> defaultdict[str | None, list[Table]]:
-    """The tables of each suite; under None those that belong to no single one."""
+    """The tables of each suite; under None those of no suite."""
     owned: defaultdict[str | None, list[Table]] = defaultdict(list)
     for table in tables:
         owned[_suite_of(table.name, suites)].append(table)
