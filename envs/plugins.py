@@ -26,7 +26,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from envs.files import FileError, read_text, read_toml
+from envs.files import FileError, absolute_path, read_text, read_toml
 from envs.suggest import did_you_mean
 
 VARIABLE = "RAYCADE_PLUGINS"
@@ -40,7 +40,7 @@ def folders() -> list[Path]:
         ValueError: a folder has a module with the name of one that lies elsewhere, ``random.py`` say. Here the other one
             would be imported, but in child processes, whose ``PYTHONPATH`` comes first, that of the folder.
     """
-    named = [Path(name).expanduser().absolute() for name in _listed_in(VARIABLE)]
+    named = [absolute_path(name, f"{VARIABLE}={name}") for name in _listed_in(VARIABLE)]
     inherited = _listed_in("PYTHONPATH")
     for folder in map(str, named):
         if folder not in sys.path:

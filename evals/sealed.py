@@ -13,7 +13,7 @@ import re
 import secrets
 from pathlib import Path
 
-from envs.files import FileError, read_bytes
+from envs.files import FileError, absolute_path, read_bytes
 
 PREFIX = "sealed:"
 """As in ``suite.seeds=sealed:FILE``."""
@@ -96,4 +96,4 @@ def checked_seeds(seeds: str, *, drawn: bool) -> str:
         raise ValueError(f"seeds={seeds}: these games are read from files; there are no others that could be drawn")
     if seeds.startswith(TRAINING):
         return seeds
-    return PREFIX + str(Path(seeds.removeprefix(PREFIX)).expanduser().absolute())
+    return PREFIX + str(absolute_path(seeds.removeprefix(PREFIX), f"seeds={seeds}"))

@@ -19,6 +19,7 @@ from envs.files.data import Bounds, parse_json, parse_yaml, read_json, read_json
 from envs.files.regular import (
     FileError,
     MissingFileError,
+    absolute_path,
     home_folder,
     open_regular,
     read_bytes,
@@ -32,6 +33,7 @@ __all__ = [
     "Bounds",
     "FileError",
     "MissingFileError",
+    "absolute_path",
     "home_folder",
     "open_regular",
     "parse_json",

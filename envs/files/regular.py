@@ -70,6 +70,22 @@ def real_path(path: str | Path) -> Path:
     return Path(os.path.realpath(path))
 
 
+def absolute_path(path: str, place: str) -> Path:
+    """A path as it is in every working directory, ``~`` and ``~NAME`` written out.
+
+    Args:
+        path: What a user gave.
+        place: The setting or variable with its value, for errors.
+
+    Raises:
+        FileError: it begins with the home of a user who has none.
+    """
+    try:
+        return Path(path).expanduser().absolute()
+    except RuntimeError:
+        raise FileError(place, "there is no such home: write the whole path") from None
+
+
 def home_folder() -> Path | None:
     """The user's home; None where neither ``HOME`` nor the machine's list of users names one, as in some containers."""
     try:

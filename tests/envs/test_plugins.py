@@ -67,6 +67,12 @@ def test_a_folder_that_cannot_be_used_is_named(folder, toml):
         plugins.registered("raycade.none", OURS)
 
 
+def test_a_folder_in_a_home_that_there_is_not_is_named(monkeypatch):
+    monkeypatch.setenv("RAYCADE_PLUGINS", "~no-one/x")
+    with pytest.raises(ValueError, match="RAYCADE_PLUGINS=~no-one/x: there is no such home"):
+        plugins.registered("raycade.none", OURS)
+
+
 @pytest.mark.parametrize(
     ("code", "named"),
     [

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from annotated_types import Interval
 
+from envs.files import absolute_path
 from envs.picture import Detail
 from envs.raven import CONFIGURATIONS, Difficulty, Render, configuration_named
 from envs.raven.twin import VERSION as TWIN_VERSION
@@ -171,7 +171,7 @@ class MultiStarSuite(Suite):
             value = getattr(self, setting)
             if value:
                 # Runners may have another working directory.
-                object.__setattr__(self, setting, str(Path(value).expanduser().absolute()))
+                object.__setattr__(self, setting, str(absolute_path(value, f"suite.{setting}={value}")))
 
     def plan(self) -> Sequence[Episode]:
         """One episode per question (direct), or per puzzle, style and prior (chain).

@@ -148,6 +148,8 @@ def test_configurations_go_by_folder_name_or_paper_title():
         ({"convention": "bits"}, "suite.convention: no convention 'bits'; there are decoded, natural_logs"),
         ({"scale": 5}, "suite.scale=5: must be an integer, from 1 to 4"),
         ({"problems": "/nowhere"}, "suite.problems=/nowhere: no such folder"),
+        ({"problems": "~no-one/x"}, "suite.problems=~no-one/x: there is no such home"),
+        ({"seeds": "sealed:~no-one/x"}, "seeds=sealed:~no-one/x: there is no such home"),
     ],
 )
 def test_a_setting_that_does_not_exist_is_named_with_those_that_do(settings, words):
