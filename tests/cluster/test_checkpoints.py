@@ -418,6 +418,13 @@ def test_a_folder_without_the_trainer_s_mark_must_stay_as_it_is_for_a_while(tmp_
     assert [each.step for each in watched.look()[0]] == [5]
 
 
+def test_checkpoints_are_found_in_the_order_of_their_steps_and_of_equal_steps_of_their_names(tmp_path):
+    in_order = ["step9", "a-10", "b-0010", "b-10", "a-200", "z99999", "epoch-100000"]
+    for name in sorted(in_order, reverse=True):
+        write_checkpoint(tmp_path / name, 1)
+    assert [each.name for each in Folder(tmp_path).look()[0]] == in_order
+
+
 def test_checkpoints_are_alike_that_differ_in_the_values_of_weights_alone(tmp_path):
     first = likeness(write_checkpoint(tmp_path / "1", 1))
     assert likeness(write_checkpoint(tmp_path / "2", 9)) == first

@@ -302,6 +302,16 @@ def test_the_table_is_filtered(capsys):
     assert listed(capsys, "nothing-like-this")[0] == 2
 
 
+def test_a_grade_lists_the_models_that_came_as_far_or_further(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("RAYCADE_CACHE", str(tmp_path))
+    tried = dict(zip(rows(), GRADES, strict=False))
+    for name, grade in tried.items():
+        record(Proof(rows()[name].id, grade, "2026-11-23", {}))
+    found = [[name for name in listed(capsys, "--grade", grade)[1] if name in tried] for grade in GRADES]
+    proofs.cache_clear()
+    assert found == [list(tried)[: place + 1] for place in range(len(GRADES))]
+
+
 def test_the_whole_table_is_printed(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit):

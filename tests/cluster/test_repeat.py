@@ -122,7 +122,11 @@ def test_what_surrounds_a_run_is_compared_piece_by_piece(tmp_path, monkeypatch):
         "variable VLLM_USE_X 0",
         "package numpy 0.1",
     ]
-    assert differences([{"id": "of an older version"}], now) == []
+    old = {"id": "of an older version"}
+    assert differences([old], now) == []
+    first, latest = {"surroundings": now}, {"surroundings": before}
+    assert differences([first, latest, old, {"surroundings": None}], now) == found
+    assert differences([latest, first, old], now) == []
 
 
 def test_a_tokenizer_without_end_is_refused(tmp_path):

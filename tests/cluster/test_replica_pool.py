@@ -540,6 +540,22 @@ async def test_a_run_fails_once_every_slot_failed_to_start_three_times_in_a_row(
     assert sorted(CLOSED) == sorted(ENDED), "those may still be alive"
 
 
+@pytest.mark.parametrize("failures", [(9, 0), (2, 9), (9, 9, 2), (2, 2, 2)])
+async def test_a_run_goes_on_as_long_as_a_slot_has_failed_less_than_three_times(monkeypatch, failures):
+    made = keeping(monkeypatch, [], replicas=len(failures))
+    made._failures._any_started = True
+
+    def create(name, of):
+        slot, number = map(int, name.removeprefix("replica-").split("."))
+        NODES[name] = slot
+        return Handle(breaks if number < failures[slot] else hangs, name)
+
+    monkeypatch.setattr(pool_module.actors, "create_replica", create)
+    without_pauses(monkeypatch, made)
+    async with kept(made):
+        await until(lambda: len(ENDED) == sum(failures))
+
+
 async def test_failed_starts_are_counted_anew_after_a_good_one(monkeypatch):
     made = keeping(monkeypatch, [breaks, good, breaks, breaks, hangs], replicas=1)
     made.stats.playing_since = 0.0

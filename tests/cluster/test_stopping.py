@@ -18,17 +18,23 @@ from cluster.config.settings import load_settings, make_suite
 from cluster.errors import CONTINUE, UserError
 from cluster.observe.run_status import run_status
 from cluster.runner.episode_queue import EpisodeQueue
+from cluster.stopping.begin import begin_rule
 from cluster.stopping.precision import precision_table
 from cluster.stopping.watch import StopWatch
 from cluster.storage.stop_rule import read_rule
 from cluster.storage.stored_run import Run
 from evals.ledger.records import records_to_table
+from evals.players import OraclePlayer, RandomPlayer
 from evals.stats.anytime import confidence_sequence
 from evals.stats.intervals import Estimate
 from evals.stats.reliability import games_for_precision, games_to_detect
-from evals.suite import built_in_players, ledger_columns, play_episode, suite_figures
+from evals.stopping.outcomes import PAIR_COLUMNS
+from evals.stopping.rules import StopRule
+from evals.suite import built_in_players, ledger_columns, plan_for, play_episode, suite_figures
 from tests.cluster.conftest import EASY, settings_at
+from tests.runs import Often, records_of
 from tests.toy import ToySuite
+from tests.viewer_runs import write_run
 
 GAMES = [
     *(*EASY, "suite.tasks_per_domain=30", "suite.repeats=1", "model=oracle", "baselines=[random]"),
@@ -210,6 +216,20 @@ def test_a_run_is_compared_with_what_the_other_had_reached_at_its_beginning(few_
     assert summary(run_dir)["stopping"]["decisions"][0]["verdict"] == "first"
     start(run_dir, "baselines=[]", "stop=decided", f"against={other}", "stop.measure=steps", "stop.bounds=[0,100]")
     assert max(read_rule(run_dir).other.values()) > 1, "another measure is looked up anew"
+
+
+@pytest.mark.parametrize(("measure", "failed"), [("success", 0.0), ("score", 0.0), ("steps", None)])
+def test_a_run_is_compared_with_what_the_model_of_the_other_reached(tmp_path, measure, failed):
+    suite, players = ToySuite(episodes=4), {"weak": Often(0.0), "oracle": OraclePlayer(), "random": RandomPlayer()}
+    rows = records_to_table(records_of(suite, players, failing={1}), ledger_columns(suite))
+    plan = [episode for name in players for episode in plan_for(suite, {name: ""})]
+    other, run_dir = (write_run(tmp_path / name, plan, rows) for name in ("other", "run"))
+    begin_rule(Run(run_dir), StopRule("decided", measure=measure, bounds=(0, 9), against=str(other)), "oracle")
+    own = [row for row in rows.to_pylist() if row["player"] == "weak"]
+    reached = {
+        tuple(row[name] for name in PAIR_COLUMNS): row[measure] if row["status"] == "done" else failed for row in own
+    }
+    assert read_rule(run_dir).other == {pair: value for pair, value in reached.items() if value is not None}
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ from evals.exchange.inspect_log import _usage as inspect_usage
 from evals.exchange.inspect_log import export_inspect
 from evals.exchange.lm_eval import export_lm_eval
 from evals.exchange.public import public_error, public_model, public_settings
-from evals.exchange.source import Source, messages_of, safe_name, sources_of
+from evals.exchange.source import Source, as_text, messages_of, safe_name, sources_of
 from evals.imports.every_eval_ever import read_every_eval_ever
 from evals.imports.inspect_log import read_inspect
 from evals.imports.rows import ledger_rows, planned_episode
@@ -672,6 +672,23 @@ def test_messages_tell_every_chat_once():
                     len(chat) > len(before) and chat[: len(before)] == before and chat[len(before)].role == "assistant"
                     for before, chat in itertools.pairwise(chats)
                 )
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=5))
+def test_of_each_turn_what_it_adds_is_told_and_then_its_reply(shape):
+    turns, told, length = [], [], 0
+    for number, (asked, begins_anew) in enumerate(shape):
+        texts = [("user", f"{number}.{place}") for place in range(asked)]
+        goes_on = number > 0 and not begins_anew
+        before = ("assistant", turns[-1]["reply"] if goes_on else "worked example")
+        kept = length if goes_on else 0
+        prompt = [{"role": role, "parts": [{"text": text, "picture": None}]} for role, text in (before, *texts)]
+        turns.append({"kept": kept, "prompt": prompt, "reply": f"reply {number}"})
+        length = kept + len(prompt)
+        told += [(number, *each) for each in (*([] if goes_on else [before]), *texts, ("assistant", f"reply {number}"))]
+    said = list(messages_of(turns))
+    assert [(each.turn, each.role, as_text(each.parts)) for each in said] == told
+    assert [each.reply for each in said if each.reply is not None] == turns
 
 
 def test_a_dataset_has_its_pictures_as_images_in_the_order_of_the_chat(tmp_path):
