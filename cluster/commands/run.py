@@ -19,7 +19,7 @@ from cluster.commands.upload import sent_by_another_process
 from cluster.config.settings import ModelSettings, Settings, check_environment
 from cluster.console import say, say_status, show_summary, warn
 from cluster.driver.driver import Driver, plays_locally
-from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, SpendCapError, UserError
+from cluster.errors import BAD_INPUT, CONTINUE, RUN_FAILED, RunFailedError, SpendCapError, UserError
 from cluster.hosted.inline import check_inline, play_inline
 from cluster.models.hardware import check_parallel
 from cluster.observe.performance import note_session
@@ -57,9 +57,19 @@ def run_and_show(settings: Settings, play: Play | None = None) -> int:
         if not settings.run_dir.exists():  # someone deleted or renamed it
             text = f"error: {error}"
         print(text, file=sys.stderr)
-        return CONTINUE if isinstance(error, SpendCapError) else RUN_FAILED
+        return code_of(error)
     show_results(settings, results)
     return code
+
+
+def code_of(error: UserError | RunFailedError) -> int:
+    """The exit code of a run that ended with an error."""
+    if isinstance(error, UserError):
+        return BAD_INPUT
+    # It can be resumed, with a higher cap.
+    if isinstance(error, SpendCapError):
+        return CONTINUE
+    return RUN_FAILED
 
 
 def show_results(settings: Settings, results: Results | None) -> None:

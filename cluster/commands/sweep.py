@@ -19,10 +19,10 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from cluster.commands.run import run, show_results
+from cluster.commands.run import code_of, run, show_results
 from cluster.config.compose import compose_config, offer_plugins, with_new_keys
 from cluster.config.settings import check_config, check_pictures, settings_from_config
-from cluster.errors import BAD_INPUT, CONTINUE, RUN_FAILED, RunFailedError, UserError
+from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, UserError
 from evals.types import stable_hash
 
 LAUNCHERS = ("hydra._internal.core_plugins.basic_launcher", "hydra_plugins.hydra_submitit_launcher.submitit_launcher")
@@ -153,8 +153,7 @@ class Player:
             code, results = run(settings)
         except (UserError, RunFailedError) as error:
             print(f"error: {error}", file=sys.stderr)
-            code = BAD_INPUT if isinstance(error, UserError) else RUN_FAILED
-            return Outcome(overrides, code, error=str(error))
+            return Outcome(overrides, code_of(error), error=str(error))
         self._stopped = code == CONTINUE
         show_results(settings, results)
         return Outcome(overrides, code, str(settings.run_dir))

@@ -112,7 +112,9 @@ def read_usage(data: Any, wrote: bool = True) -> Usage:
     cached = _first_count(data, ("prompt_tokens_details", "cached_tokens"), ("prompt_cache_hit_tokens",))
     reasoning = _first_count(data, ("completion_tokens_details", "reasoning_tokens"), ("reasoning_tokens",))
     written = _first_count(data, ("prompt_tokens_details", "cache_write_tokens"))
-    cached = min(cached, prompt or 0)
+    # More tokens than the prompt has were not read from a cache: all count at the full price.
+    if cached > (prompt or 0):
+        cached = 0
     written = min(written, (prompt or 0) - cached)
     return Usage(prompt or None, completion, cached, min(reasoning, completion or 0), written)
 

@@ -134,8 +134,10 @@ def error_from(status: int, headers: Mapping[str, str], body: str, secrets: Coll
     words = clean(said, secrets) or "no reason given"
     # What tells tokens has been answered, and may be billed.
     stated = None
-    if found.get("usage") or found.get("usageMetadata"):
-        stated = found
+    for place in (found, error):
+        if isinstance(place, dict) and (place.get("usage") or place.get("usageMetadata")):
+            stated = place
+            break
     return EndpointError(
         f"status {status}: {words[:WORDS_SHOWN]}",
         status,

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cluster.commands import sweep as module
 from cluster.commands.report import Results
-from cluster.errors import RunFailedError, UserError
+from cluster.errors import RunFailedError, SpendCapError, UserError
 from tests.cluster.test_cli import SMALL, run_here
 
 
@@ -38,7 +38,10 @@ def test_a_sweep_plays_every_run(sweep):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("end", "expected"), [(1, 1), (RunFailedError("broken"), 1), (UserError("wrong"), 2)])
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [(1, 1), (RunFailedError("broken"), 1), (UserError("wrong"), 2), (SpendCapError("all is spent"), 75)],
+)
 def test_a_run_that_fails_stops_no_other_and_is_not_forgotten(sweep, end, expected):
     assert sweep(end, 0, 0)[:2] == (["qwen2_5_vl_7b", "simulated", "random"], expected)
 

@@ -174,7 +174,9 @@ class GeminiEngine(ProviderEngine):
         plain = None if token_count(cached or 0) is None else used.get("prompt_token_count")
         completion = [used.get("candidates_token_count"), thought]
         found = usage_in_parts([plain, 0, 0], completion, thought, wrote)
-        return dataclasses.replace(found, cached=min(cached or 0, found.prompt or 0))
+        # More tokens than the prompt has were not read from a cache.
+        known = token_count(cached) or 0
+        return dataclasses.replace(found, cached=known if known <= (found.prompt or 0) else 0)
 
 
 def typed(body: Mapping[str, Any]) -> tuple[list[Any], Any]:

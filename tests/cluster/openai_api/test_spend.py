@@ -8,6 +8,8 @@ import math
 import pytest
 
 from cluster.engines import api_engine
+from cluster.engines.api_answer import Usage, read_usage
+from cluster.engines.api_errors import error_from
 from cluster.engines.base import EngineClosedError, Request, SpendCapReachedError
 from cluster.engines.prompt_bound import PromptBound
 from envs.kidgym import make
@@ -267,3 +269,11 @@ async def test_what_was_spent_elsewhere_counts_against_the_cap(stub):
     with pytest.raises(EngineClosedError, match=r"1\.06 of 1\.00"):
         await made.complete(request())
     assert len(stub.bodies) == 1 and made._spend.spent == pytest.approx(0.11)
+
+
+@pytest.mark.parametrize("place", ["beside the error", "within the error"])
+def test_tokens_that_an_error_tells_are_paid_wherever_they_stand(place):
+    usage, error = {"prompt_tokens": 100, "completion_tokens": 10}, {"message": "overloaded"}
+    body = {"error": error, "usage": usage} if place == "beside the error" else {"error": {**error, "usage": usage}}
+    found = error_from(500, {}, json.dumps(body), ())
+    assert found.may_cost and read_usage(found.stated, wrote=False) == Usage(100, 10)
