@@ -122,9 +122,10 @@ class Spend:
 
         At least the price of the most expensive request so far is reserved, in case an endpoint bills more than it says; also
         for requests that are in flight already. A request that nobody told the price of counts with what is reserved for it.
-        While no price is known, a request may cost all that is left, so the first one is in flight alone. Prices that were
-        given are doubted until the first bill (``until_billed``), so few are in flight where the cap is small.
-        A request that is in flight alone may exceed the cap, since most cost far less than they could.
+        While no price is known, a request may cost all that is left, so the first one is in flight alone. Until the
+        first bill confirms the given prices (``until_billed``), few are in flight where the cap is small.
+        A request that is in flight alone may cost more than is left: most cost far less than they could, and a cap that is
+        nearly reached would else stop the run too early.
 
         Args:
             most: The most that the request can cost.

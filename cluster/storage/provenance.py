@@ -54,7 +54,7 @@ def new_session(config: Mapping[str, Any], retry: str = "", commit: str = "") ->
 def unfinished_retry(sessions: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """The sessions that have played failed episodes again on the latest such command and did not come to its end.
 
-    What they played is not to be played once more when the command is repeated because they were stopped.
+    If they were stopped and the command is repeated, what they played is not played once more.
     """
     retries = [session for session in sessions if session.get("retry")]
     latest = [session for session in retries if session["retry"] == retries[-1]["retry"]]

@@ -95,7 +95,7 @@ class KumoSuite(Suite):
         tell_world: Whether the prompt says whether what the tests show agrees with the real world.
         numeric: Share of the tests that show numbers, as far as domains have such tests (published easy tasks: 0.3); null
             for whatever comes.
-        give_aways: Whether to allow tasks in which some truth can be ruled out by no action, which tells the answer
+        give_aways: Whether to allow tasks in which no action can rule out the valid truth, which tells the answer
             before the first test (19 % of the published easy tasks).
         book: How the guidebook is written: ``prose`` (everything defined, rule-outs in sentences), ``long`` (of twice as many
             truths and tests), ``noisy`` (irrelevant sentences in between), ``table`` or ``symbolic``; ``published``: that
