@@ -1,11 +1,14 @@
 import asyncio
+import contextlib
+import dataclasses
+import math
 
 import pytest
 
 from cluster.engines.base import EngineDiedError, EngineError, Request, Sampling
 from cluster.engines.simulated import PrefixCache, SimulatedEngine, prompt_length
 from cluster.engines.testing import check_engine
-from evals.types import PromptTooLong, message
+from evals.types import LabelScores, PromptTooLong, message
 
 
 def request(number=0, text="question " * 10, **fields) -> Request:
@@ -132,6 +135,33 @@ async def test_a_poisoned_prompt_crashes_the_engine_and_its_requests():
         await engine.complete(request(text="old arsenic"))
     with pytest.raises(EngineDiedError):
         await inside
+
+
+@pytest.mark.parametrize(
+    ("text", "scores", "said"),
+    [
+        ("A", LabelScores((-0.2, -2.0), math.exp(-0.2) + math.exp(-2.0), True), ""),
+        ("B", LabelScores((math.nan, -2.0), math.exp(-2.0), True), ""),
+        ("A", LabelScores((-0.2, -2.0), 0.5, True, exact=False), ""),
+        ("A", LabelScores((-0.2, -2.0), math.exp(-0.2), True), "mass is not the sum"),
+        ("A", LabelScores((-0.2, -2.0), math.exp(-2.2), True), "mass is not the sum"),
+        ("B", LabelScores((-0.2, -2.0), math.exp(-0.2) + math.exp(-2.0), True), "not the label with the highest score"),
+        ("A", LabelScores((0.1, -2.0), math.exp(0.1) + math.exp(-2.0), True), "above 0"),
+        ("A", LabelScores((-0.2,), math.exp(-0.2), True), "two scores"),
+        ("A", None, "two scores"),
+    ],
+)
+async def test_label_scores_that_contradict_themselves_are_refused(text, scores, said):
+    class Scored(SimulatedEngine):
+        async def complete(self, request):
+            if self._loop is None:
+                raise EngineError("it was never started")
+            reply = await super().complete(request)
+            return dataclasses.replace(reply, text=text, label_scores=scores) if request.labels else reply
+
+    refused = pytest.raises(AssertionError, match=said) if said else contextlib.nullcontext()
+    with refused:
+        await check_engine(lambda: Scored(Sampling(), step_seconds=0.0, prefill_tokens_per_second=1e9), {})
 
 
 @pytest.mark.parametrize("keys", [frozenset({"beams"}), classmethod(lambda cls: {"beams"})])
