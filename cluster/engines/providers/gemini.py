@@ -168,15 +168,19 @@ class GeminiEngine(ProviderEngine):
         """Its tokens; thoughts are counted beside the reply."""
         used = data["usage_metadata"]
         thought, cached = used.get("thoughts_token_count"), used.get("cached_content_token_count")
-        replies = [candidate.get("content") or {} for candidate in data.get("candidates") or []]
-        wrote = any(part.get("text") for reply in replies for part in reply.get("parts") or [])
+        wrote = False
+        for candidate in data.get("candidates") or []:
+            reply = candidate.get("content") or {}
+            wrote = wrote or any(part.get("text") for part in reply.get("parts") or [])
         # Tokens that a cache served are among those of the prompt.
         plain = None if token_count(cached or 0) is None else used.get("prompt_token_count")
         completion = [used.get("candidates_token_count"), thought]
         found = usage_in_parts([plain, 0, 0], completion, thought, wrote)
         # More tokens than the prompt has were not read from a cache.
         known = token_count(cached) or 0
-        return dataclasses.replace(found, cached=known if known <= (found.prompt or 0) else 0)
+        if known > (found.prompt or 0):
+            known = 0
+        return dataclasses.replace(found, cached=known)
 
 
 def typed(body: Mapping[str, Any]) -> tuple[list[Any], Any]:
