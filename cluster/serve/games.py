@@ -1,4 +1,4 @@
-"""Who plays which episode: sessions by random ids, turns that can be asked again, games that are given back.
+"""Who plays which episode: sessions by random ids, turns that can be repeated, games that are given back.
 
 Independent of the protocol: the HTTP and the MCP interface call ``open``, ``answer``, ``find`` and ``give_back``.
 """
