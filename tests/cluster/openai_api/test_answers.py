@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.engines import api_engine
-from cluster.engines.api_answer import read_usage
+from cluster.engines.api_answer import Usage, read_usage, usage_in_parts
 from cluster.engines.base import EngineClosedError
 from evals.types import PlayerError
 from tests.cluster.openai_api.stub import completion, engine, request
@@ -315,6 +315,13 @@ def test_parts_of_a_usage_add_up_to_no_more_than_the_whole(counts):
     assert found.cached == (read if read <= (found.prompt or 0) else 0), "more than there was is not believed"
     assert found.cached + found.written == min(found.cached + (counts["w"] or 0), found.prompt or 0)
     assert found.reasoning == min(counts["k"] or 0, found.completion or 0)
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_sum_of_which_a_part_is_no_count_is_not_told(place):
+    wrong = [-1 if n == place else 5 for n in range(3)]
+    assert usage_in_parts([5, 5, 5], wrong, 0, wrote=True) == Usage(15, None, cached=5, written=5)
+    assert usage_in_parts(wrong, [5, None], 0, wrote=True) == Usage(None, 5)
 
 
 async def test_an_error_sent_as_an_answer_is_an_error(stub):
