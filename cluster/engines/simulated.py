@@ -171,9 +171,11 @@ class SimulatedEngine(Engine):
 
         Raises:
             PromptTooLong: longer than ``max_model_len``.
-            EngineError: the simulated failure.
+            EngineError: the simulated failure, or the engine is not started.
             EngineDiedError: a simulated death.
         """
+        if self._loop is None:
+            raise EngineError("the simulated engine is not started")
         if self._poison:
             texts = [part for each in request.chat for part in each.parts if isinstance(part, str)]
             if any(self._poison in text for text in texts):
@@ -224,6 +226,7 @@ class SimulatedEngine(Engine):
         """Stop stepping."""
         if self._loop is not None:
             self._loop.cancel()
+            self._loop = None
 
     def _die(self, cause: str) -> NoReturn:
         self._fault = "exit"

@@ -55,7 +55,9 @@ async def check_engine(make_engine: Callable[[], Engine], settings: Mapping[str,
     again = make_engine()
     await again.close()  # and so must closing an engine that was never started
     try:
-        await again.complete(Request("closed", chat))
+        await asyncio.wait_for(again.complete(Request("closed", chat)), REFUSAL_SECONDS)
+    except TimeoutError as error:
+        raise AssertionError("an engine that was never started must refuse a request, not let it wait") from error
     except (EngineError, PlayerError):
         return
 
@@ -85,6 +87,9 @@ def _check_scores(text: str, scores: Any) -> None:
 def _parameters(cls: type[Engine]) -> set[str]:
     return set(inspect.signature(cls).parameters)
 
+
+REFUSAL_SECONDS = 60.0
+"""How long an engine that was never started may take to refuse a request."""
 
 DEFAULT_SAMPLING = Sampling(max_tokens=8)
 """Short replies, since only their form is checked."""

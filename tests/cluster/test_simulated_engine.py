@@ -1,6 +1,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import math
 
 import pytest
@@ -154,8 +155,6 @@ async def test_a_poisoned_prompt_crashes_the_engine_and_its_requests():
 async def test_label_scores_that_contradict_themselves_are_refused(text, scores, said):
     class Scored(SimulatedEngine):
         async def complete(self, request):
-            if self._loop is None:
-                raise EngineError("it was never started")
             reply = await super().complete(request)
             return dataclasses.replace(reply, text=text, label_scores=scores) if request.labels else reply
 
@@ -169,3 +168,19 @@ async def test_sampling_keys_that_are_no_class_method_with_types_are_refused(key
     engine = type("Wrong", (SimulatedEngine,), {"sampling_keys": keys})
     with pytest.raises(AssertionError, match="sampling_keys must be a class method that returns a mapping"):
         await check_engine(lambda: engine(Sampling()), {})
+
+
+async def test_an_engine_that_was_never_started_refuses_a_request(monkeypatch):
+    monkeypatch.setattr("cluster.engines.testing.REFUSAL_SECONDS", 0.01)
+    quick = functools.partial(SimulatedEngine, Sampling(), step_seconds=0.0, prefill_tokens_per_second=1e9)
+    await check_engine(quick, {})
+
+    class Waits(SimulatedEngine):
+        async def complete(self, request):
+            if self._loop is None:
+                await asyncio.Event().wait()
+            return await super().complete(request)
+
+    waits = functools.partial(Waits, Sampling(), step_seconds=0.0, prefill_tokens_per_second=1e9)
+    with pytest.raises(AssertionError, match="never started must refuse a request"):
+        await check_engine(waits, {})
