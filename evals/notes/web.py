@@ -13,7 +13,7 @@ from envs.files import Bounds, FileError, parse_json
 from evals.notes.note import NoteError, new_note
 from evals.notes.store import NotesFile
 from evals.viewer.index import EpisodeIndex
-from evals.viewer.schema import NotesAnswer
+from evals.viewer.schema.notes import NotesAnswer
 
 MOST_POSTED = 64 * 2**10
 """Bytes of a request."""

@@ -8,7 +8,7 @@ from evals.ledger.run_data import RunData
 from evals.stats.intervals import Estimate
 from evals.suite import Suite, difficulty_curves
 from evals.summary.difficulty import BUILT_IN, Curve
-from evals.viewer.schema import DifficultyCurve, Interval
+from evals.viewer.schema.results import DifficultyCurve, Interval
 
 
 def shown_curves(run: str, data: RunData, suite: Suite) -> list[DifficultyCurve]:

@@ -13,7 +13,7 @@ from evals.results.overview import Overview
 from evals.viewer.difficulty import shown_curves
 from evals.viewer.index import EpisodeIndex
 from evals.viewer.runs import ViewedRun
-from evals.viewer.schema import DifficultyCurve
+from evals.viewer.schema.results import DifficultyCurve
 
 PAUSE: Final = 10
 """Times as long as reading took is waited before a growing run is read again."""

@@ -30,7 +30,8 @@ from evals.study.variance import variance_shares
 from evals.summary.paired import Effect, holm
 from evals.viewer.cache import kept
 from evals.viewer.index import EpisodeIndex
-from evals.viewer.schema import Interval, Study, StudyCell, StudyCondition, StudyEffect, StudyLosses, StudySource
+from evals.viewer.schema.results import Interval
+from evals.viewer.schema.study import Study, StudyCell, StudyCondition, StudyEffect, StudyLosses, StudySource
 
 SOURCE: Final = "study"
 """Of the tags that the page gives."""

@@ -29,6 +29,7 @@ from evals.viewer import index, schema
 from evals.viewer.episode import stored_row
 from evals.viewer.index import EpisodeIndex
 from evals.viewer.runs import ViewedRun, unread_parts
+from evals.viewer.schema.typescript import typescript
 from evals.viewer.search import places_with
 from evals.viewer.server import STATIC, Viewer, make_app
 from tests.viewer_runs import HOSTILE, add_part, calm_rows, hostile_rows, small_suite, viewed, write_run
@@ -126,31 +127,31 @@ def conforms(value, hint, path="answer"):
 
 def test_the_page_s_types_are_those_of_the_schema():
     made = (STATIC.parent / "frontend" / "src" / "schema.ts").read_text(encoding="utf-8")
-    assert made == schema.typescript(), "python -m evals.viewer.schema > evals/viewer/frontend/src/schema.ts"
+    assert made == typescript(), "python -m evals.viewer.schema > evals/viewer/frontend/src/schema.ts"
 
 
 @pytest.mark.slow
 def test_answers_and_files_are_what_the_schema_says(ask, folder, tmp_path):
     answers = {
-        **{"state": schema.State, "values": schema.Values, "episodes": schema.Page},
-        **{"cells": list[schema.Cell], "causes": list[schema.Cause]},
+        **{"state": schema.runs.State, "values": schema.runs.Values, "episodes": schema.runs.Page},
+        **{"cells": list[schema.runs.Cell], "causes": list[schema.runs.Cause]},
     }
     for path, hint in answers.items():
         conforms(ask(path).json(), hint, path)
-    conforms(ask("results").json(), schema.Results)
-    conforms(ask("results", baseline="hostile").json(), schema.Results)
-    conforms(ask("compare", first="hostile", second="chance (random)").json(), schema.Comparison)
+    conforms(ask("results").json(), schema.results.Results)
+    conforms(ask("results", baseline="hostile").json(), schema.results.Results)
+    conforms(ask("compare", first="hostile", second="chance (random)").json(), schema.results.Comparison)
     versus = {"versus": "hostile", "versus_run": "wild", "text": "let me think"}
-    conforms(ask("episodes", **versus).json(), schema.Page)
+    conforms(ask("episodes", **versus).json(), schema.runs.Page)
     for row in listed(ask):
-        conforms(opened(ask, row), schema.Episode, row["suite"])
+        conforms(opened(ask, row), schema.episode.Episode, row["suite"])
     index = EpisodeIndex([viewed(folder / "calm")])
     index.refresh()
     export(index, [{}], tmp_path / "pages")
-    conforms(read_chunk(tmp_path / "pages" / "data" / "columns.js")[0], schema.Columns)
-    conforms(read_chunk(tmp_path / "pages" / "data" / "results.js")[0], schema.Stored)
+    conforms(read_chunk(tmp_path / "pages" / "data" / "columns.js")[0], schema.export.Columns)
+    conforms(read_chunk(tmp_path / "pages" / "data" / "results.js")[0], schema.export.Stored)
     for episode in read_chunk(tmp_path / "pages" / "data" / "episodes-0.js")[0]["episodes"]:
-        conforms(episode, schema.Shown)
+        conforms(episode, schema.episode.Shown)
 
 
 # --- who is let in ---------------------------------------------------------------------------------------------------
@@ -730,7 +731,7 @@ def test_the_page_is_told_what_running_episodes_say_until_they_are_in_the_ledger
     )
     ask = client_of(viewer)
     [run] = ask("live").json()
-    conforms([run], list[schema.LiveRun])
+    conforms([run], list[schema.live.LiveRun])
     told = [(each["episode_id"], each["attempt"]) for each in run["running"]]
     assert told == [(running.id, 1), (plan[1].id, 2)], (
         "the first one's row is in the ledger, and so is an attempt of the last"
@@ -739,7 +740,7 @@ def test_the_page_is_told_what_running_episodes_say_until_they_are_in_the_ledger
     assert sum(cell["planned"] for cell in run["cells"]) == len(plan)
     assert sum(cell["done"] for cell in run["cells"]) == 3
     found = ask("live/turns", at=f"run/{running.id}", **{"from": 1}).json()
-    conforms(found, schema.LiveTurns)
+    conforms(found, schema.live.LiveTurns)
     assert [turn["turn"] for turn in found["turns"]] == [1, 2], "only those that were asked for"
     shown, broken = found["turns"][0]["pictures"]
     assert ask(f"live/picture/{shown['key']}", at=f"run/{running.id}").headers["content-type"] == "image/png"

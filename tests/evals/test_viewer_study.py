@@ -5,8 +5,9 @@ import pytest
 from cluster.commands.view import _Finder
 from cluster.errors import UserError
 from evals.suites.kidgym import KidGymSuite
-from evals.viewer import schema
 from evals.viewer.index import EpisodeIndex
+from evals.viewer.schema.results import Difficulty
+from evals.viewer.schema.study import Study
 from evals.viewer.server import Viewer
 from evals.viewer.study import StudyPage
 from tests.evals.test_viewer import client_of, conforms
@@ -31,7 +32,7 @@ def ask(tmp_path_factory):
 @pytest.mark.slow
 def test_a_folder_of_runs_is_shown_as_a_study_in_the_order_of_their_numbers(ask):
     answer = ask("study").json()
-    conforms(answer, schema.Study)
+    conforms(answer, Study)
     assert ask("study/known").json() == {"known": True} and answer["trouble"] == ""
     assert [(each["run"], *each["levels"].values(), each["played"]) for each in answer["conditions"]] == [
         ("0", "picture", "true", 16),
@@ -93,7 +94,7 @@ def test_success_over_difficulty_is_told_for_each_run_and_player(tmp_path):
     suite = {"tasks": ["CL", "SO"], "levels": [1, 2], "modes": ["zero_shot"], "episodes": 2}
     rows = rows_of(KidGymSuite(**suite), {"short-sighted": ShortSighted()})
     answer = asking(write_run(tmp_path / "levels", *rows, {"type": "kidgym", **suite}))("difficulty").json()
-    conforms(answer, schema.Difficulty)
+    conforms(answer, Difficulty)
     curves = {(each["task"], each["player"]): each for each in answer["curves"]}
     assert {task for task, _ in curves} == {"all tasks", "CL", "SO"}
     own, chance = curves["SO", "short-sighted"], curves["SO", "chance"]
@@ -105,7 +106,7 @@ def test_runs_that_are_no_study_say_why(tmp_path):
     ask = asking(write_run(tmp_path / "one", *calm_rows()), write_run(tmp_path / "two", *calm_rows()))
     assert ask("study/known").json() == {"known": False}
     answer = ask("study").json()
-    conforms(answer, schema.Study)
+    conforms(answer, Study)
     assert "differ in no setting" in answer["trouble"] and not answer["conditions"]
 
 

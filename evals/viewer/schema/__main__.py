@@ -1,0 +1,5 @@
+"""Prints the page's types."""
+
+from evals.viewer.schema.typescript import typescript
+
+print(typescript(), end="")
