@@ -37,7 +37,7 @@ FORMATS = {
     "huggingface": Format(None, huggingface.LOSS),
     "lm_eval": Format(lm_eval.export_lm_eval, lm_eval.LOSS),
 }
-"""Those that ``cluster.commands.arguments`` describes."""
+"""Those that ``cluster.commands.arguments.exchanging`` describes."""
 
 
 def main(options: argparse.Namespace) -> None:

@@ -8,5 +8,5 @@ consists of (``source``), its scores (``scores``), and how a ledger row travels 
 
 A new format is a module here, with a function that writes a ``Source`` into a folder and returns the files, and with
 ``LOSS``: what the format cannot hold. It is registered in ``FORMATS`` of ``cluster.commands.export`` and described in
-``EXPORT_FORMATS`` of ``cluster.commands.arguments``.
+``EXPORT_FORMATS`` of ``cluster.commands.arguments.exchanging``.
 """
