@@ -16,8 +16,9 @@ import pyarrow as pa
 import yaml
 
 from cluster.config.helps import helps_of, settable
+from cluster.config.model import ReplicaNeeds
 from cluster.config.registry import TYPE, class_of
-from cluster.config.settings import ClusterSettings, ReplicaNeeds
+from cluster.config.settings import ClusterSettings
 from cluster.engines.base import Sampling
 from cluster.engines.vllm_fields import OPERATIONAL, REFUSED
 from envs.settings import describe, settings_of

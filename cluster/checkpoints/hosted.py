@@ -11,7 +11,8 @@ from typing import Any
 
 from cluster import stop_signals
 from cluster.checkpoints.folder import likeness
-from cluster.config.settings import ModelSettings, Settings
+from cluster.config.model import ModelSettings
+from cluster.config.settings import Settings
 from cluster.console import warn
 from cluster.driver.driver import Driver
 from cluster.engines.base import Engine

@@ -17,7 +17,8 @@ from cluster import stop_signals
 from cluster.checkpoints.curve import Point, curve_files, curve_tables, numbers, points_of
 from cluster.checkpoints.folder import Checkpoint, Folder, step_of
 from cluster.checkpoints.hosted import HostedEngine, can_host
-from cluster.config.settings import Settings, check_environment, load_settings, make_suite
+from cluster.config.plan import make_suite
+from cluster.config.settings import Settings, check_environment, load_settings
 from cluster.console import show, warn
 from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, UserError
 from cluster.observe.tracker import FinalResults, Watcher, make_tracker

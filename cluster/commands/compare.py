@@ -9,8 +9,8 @@ from collections.abc import Collection, Sequence
 
 from cluster.commands.merge import SHARD_SETTINGS
 from cluster.commands.report import write_files
+from cluster.config.plan import make_suite
 from cluster.config.registry import class_of
-from cluster.config.settings import make_suite
 from cluster.console import show
 from cluster.errors import UserError
 from cluster.stopping.registration import registration_table

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from cluster.config.settings import make_suite
+from cluster.config.plan import make_suite
 from cluster.console import say, warn
 from cluster.errors import UserError
 from cluster.storage.stored_run import Run, read_runs

@@ -16,7 +16,7 @@ import yaml
 
 from cluster.commands.export import check_new
 from cluster.config.compose import compose_config, plain_values
-from cluster.config.settings import make_suite
+from cluster.config.plan import make_suite
 from cluster.config.stored import stored_sections
 from cluster.console import say, warn
 from cluster.errors import UserError

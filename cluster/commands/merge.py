@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import yaml
 
+from cluster.config.plan import whole_plan
 from cluster.config.registry import class_of
-from cluster.config.settings import whole_plan
 from cluster.engines.base import Engine, is_among
 from cluster.errors import UserError
 from cluster.storage.provenance import mixtures

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cluster.commands.trained_on import training_lines
-from cluster.config.settings import make_suite
+from cluster.config.plan import make_suite
 from cluster.console import say, say_status, show, show_summary, warn
 from cluster.errors import UserError
 from cluster.observe.performance import performance_table, replica_table

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cluster.config.settings import make_suite
+from cluster.config.plan import make_suite
 from cluster.config.stored import stored_sections
 from cluster.console import show
 from cluster.storage.stored_run import Run, read_runs

@@ -11,7 +11,8 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from cluster.config.settings import ModelSettings, make_model, make_suite
+from cluster.config.model import ModelSettings, make_model
+from cluster.config.plan import make_suite
 from cluster.config.stored import stored_sections
 from cluster.console import show
 from cluster.engines.base import Engine, EngineError

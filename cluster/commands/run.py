@@ -16,7 +16,8 @@ from cluster.commands.commits import with_commit
 from cluster.commands.report import Results, score_run, write_results
 from cluster.commands.resume import Resume, first_of_retry, scan_resume
 from cluster.commands.upload import sent_by_another_process
-from cluster.config.settings import ModelSettings, Settings, check_environment
+from cluster.config.model import ModelSettings
+from cluster.config.settings import Settings, check_environment
 from cluster.console import say, say_status, show_summary, warn
 from cluster.driver.driver import Driver, plays_locally
 from cluster.errors import BAD_INPUT, CONTINUE, RUN_FAILED, RunFailedError, SpendCapError, UserError

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cluster.config.settings import make_suite
+from cluster.config.plan import make_suite
 from cluster.console import say, show
 from cluster.errors import UserError
 from cluster.observe.episode_text import Pictures, print_episode

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cluster.config.settings import make_suite
+from cluster.config.plan import make_suite
 from cluster.console import say, warn
 from cluster.errors import UserError
 from cluster.storage.durable import write_durably

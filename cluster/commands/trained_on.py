@@ -7,7 +7,7 @@ import asyncio
 import json
 from typing import Final
 
-from cluster.config.settings import make_suite
+from cluster.config.plan import make_suite
 from cluster.console import say
 from cluster.errors import UserError
 from cluster.storage.durable import write_durably

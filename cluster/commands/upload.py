@@ -15,8 +15,8 @@ from omegaconf import OmegaConf
 
 from cluster.commands.report import score_run
 from cluster.config.compose import compose_config, plain_values
+from cluster.config.plan import make_suite
 from cluster.config.registry import check_section
-from cluster.config.settings import make_suite
 from cluster.console import say
 from cluster.errors import RunFailedError, UserError
 from cluster.observe.run_statistics import RunStatistics

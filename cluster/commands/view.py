@@ -15,7 +15,7 @@ import pyarrow as pa
 import uvicorn
 
 from cluster.commands.export import check_new, whole_or_nothing
-from cluster.config.settings import make_suite
+from cluster.config.plan import make_suite
 from cluster.console import say, warn
 from cluster.errors import UserError
 from cluster.storage.lock import writer_of

@@ -10,8 +10,9 @@ from typing import Any, get_args, get_origin
 
 from cluster.config.compose import ROOT_KINDS
 from cluster.config.helps import helps_of, settable
+from cluster.config.model import ReplicaNeeds
 from cluster.config.registry import FOLDERS, TYPE, class_of, plain_default, stated_keys
-from cluster.config.settings import ClusterSettings, ReplicaNeeds
+from cluster.config.settings import ClusterSettings
 from cluster.engines.base import Sampling
 from cluster.models.table import HF, rows
 from envs.settings import Setting, schema_of

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from cluster.config.settings import ClusterSettings, ModelSettings, Settings, load_settings
+from cluster.config.model import ModelSettings
+from cluster.config.settings import ClusterSettings, Settings, load_settings
 from cluster.models.hardware import model_of
 from cluster.models.hub import TINY
 

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from cluster import stop_signals
-from cluster.config.settings import ModelSettings, Settings
+from cluster.config.model import ModelSettings
+from cluster.config.settings import Settings
 from cluster.console import warn
 from cluster.driver.driver import Driver
 from cluster.engines.base import Engine, HubBusyError

@@ -8,7 +8,7 @@ from typing import Any, NoReturn, Protocol
 
 from cluster import stop_signals
 from cluster.concurrency import within
-from cluster.config.settings import ModelSettings
+from cluster.config.model import ModelSettings
 from cluster.driver.replica_pool import ReplicaPool
 from cluster.engines.base import Engine, EngineError, Request
 from cluster.errors import SEE_DOCTOR, RunFailedError

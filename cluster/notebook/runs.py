@@ -10,7 +10,7 @@ from typing import Any, overload
 from cluster.commands.list_runs import find_runs, list_runs
 from cluster.commands.report import score_run
 from cluster.commands.show_episode import read_episode
-from cluster.config.settings import make_suite
+from cluster.config.plan import make_suite
 from cluster.notebook.frames import Frame, as_frame, episodes_table, turns_table
 from cluster.notebook.html import Picture, ShownFigure, ShownTable, episode_html, pictures_of
 from cluster.storage.stored_run import Run, read_runs

@@ -18,7 +18,8 @@ from ray.util.placement_group import PlacementGroup, remove_placement_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
 from cluster.concurrency import within
-from cluster.config.settings import ClusterSettings, ModelSettings
+from cluster.config.model import ModelSettings
+from cluster.config.settings import ClusterSettings
 from cluster.console import warn
 from cluster.engines.base import EngineDiedError, Request
 from cluster.engines.replica import Replica

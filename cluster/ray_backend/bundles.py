@@ -9,7 +9,7 @@ from typing import Any, Literal
 from ray._private.state import available_resources_per_node
 from ray.util.placement_group import PlacementGroup, placement_group, placement_group_table
 
-from cluster.config.settings import ReplicaNeeds
+from cluster.config.model import ReplicaNeeds
 from cluster.ray_backend.capacity import has_labels, living_nodes
 
 Strategy = Literal["PACK", "STRICT_PACK", "STRICT_SPREAD"]

@@ -9,7 +9,8 @@ from typing import Any
 
 import ray
 
-from cluster.config.settings import ClusterSettings, ModelSettings, ReplicaNeeds
+from cluster.config.model import ModelSettings, ReplicaNeeds
+from cluster.config.settings import ClusterSettings
 from cluster.errors import UserError
 from cluster.runner.admission import REPLICAS_PER_RUNNER
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cluster.config.settings import make_suite
+from cluster.config.plan import make_suite
 from cluster.errors import UserError
 from cluster.storage.stored_run import Run
 from envs.files import real_path

@@ -7,7 +7,7 @@ import ray
 from ray.cluster_utils import Cluster
 from ray.util.placement_group import placement_group, placement_group_table, remove_placement_group
 
-from cluster.config.settings import ReplicaNeeds
+from cluster.config.model import ReplicaNeeds
 from cluster.ray_backend.bundles import bundles_of, make_group
 
 pytestmark = pytest.mark.ray

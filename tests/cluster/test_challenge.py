@@ -10,7 +10,8 @@ import pytest
 
 from cluster.cli import main
 from cluster.commands.compare import compare
-from cluster.config.settings import load_settings, make_suite
+from cluster.config.plan import make_suite
+from cluster.config.settings import load_settings
 from cluster.errors import UserError
 from cluster.stopping.challenge import check_run, new_challenge, open_challenge
 from cluster.stopping.registration import Registration, plan_hash, registration_table

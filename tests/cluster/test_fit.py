@@ -4,7 +4,8 @@ import itertools
 
 import pytest
 
-from cluster.config.settings import ClusterSettings, ModelSettings, ReplicaNeeds
+from cluster.config.model import ModelSettings, ReplicaNeeds
+from cluster.config.settings import ClusterSettings
 from cluster.engines.base import Sampling
 from cluster.errors import UserError
 from cluster.ray_backend import capacity

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.cli import main
-from cluster.config.settings import load_settings, make_model
+from cluster.config.model import make_model
+from cluster.config.settings import load_settings
 from cluster.errors import UserError
 from cluster.models import hub
 from cluster.models.grades import GRADES, PLAYED

@@ -5,7 +5,8 @@ import yaml
 
 from cluster.config.compose import compose_config
 from cluster.config.keys import keys_of
-from cluster.config.settings import Settings, load_settings, make_suite
+from cluster.config.plan import make_suite
+from cluster.config.settings import Settings, load_settings
 from cluster.errors import UserError
 from cluster.observe.tracker import make_tracker
 from cluster.observe.wandb_tracker import WandbTracker

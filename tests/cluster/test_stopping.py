@@ -14,7 +14,8 @@ from cluster.commands.list_runs import list_runs
 from cluster.commands.merge import merge
 from cluster.commands.run import run
 from cluster.commands.view import _Finder
-from cluster.config.settings import load_settings, make_suite
+from cluster.config.plan import make_suite
+from cluster.config.settings import load_settings
 from cluster.errors import CONTINUE, UserError
 from cluster.observe.run_status import run_status
 from cluster.runner.episode_queue import EpisodeQueue

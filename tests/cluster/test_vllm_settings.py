@@ -2,7 +2,8 @@
 
 import pytest
 
-from cluster.config.settings import ModelSettings, ReplicaNeeds, load_settings
+from cluster.config.model import ModelSettings, ReplicaNeeds
+from cluster.config.settings import load_settings
 from cluster.engines import torch_compat
 from cluster.engines.base import Request, Sampling, answering_settings
 from cluster.engines.vllm_fields import OPERATIONAL, OWN_SAMPLING, REFUSED, engine_fields, sampling_fields

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cluster.config.settings import make_suite
+from cluster.config.plan import make_suite
 from cluster.console import show
 from cluster.errors import UserError
 from cluster.storage.durable import write_durably

@@ -9,7 +9,9 @@ from typing import Any
 
 from cluster.commands.run import Play, run
 from cluster.config.compose import compose_config
-from cluster.config.settings import ModelSettings, check_config, load_settings, make_model, make_suite
+from cluster.config.model import ModelSettings, make_model
+from cluster.config.plan import make_suite
+from cluster.config.settings import check_config, load_settings
 from cluster.console import show, warn
 from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, UserError
 from cluster.storage.stored_run import Run, read_runs

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.config.settings import load_settings, make_model
+from cluster.config.model import make_model
+from cluster.config.settings import load_settings
 from cluster.engines.api_errors import clean
 from cluster.engines.base import EngineClosedError, Sampling
 from cluster.engines.openai_api import OpenAIEngine
