@@ -15,18 +15,22 @@ from scipy.stats import t as student_t
 from statsmodels.stats.inter_rater import fleiss_kappa as their_kappa
 
 from envs.files import FileError
+from evals.conversation import PlayedTurn, Record
 from evals.human.page import Answer
+from evals.ledger.records import plan_to_table, records_to_table
+from evals.ledger.run_data import RunData
 from evals.people.agreement import fleiss_kappa
 from evals.people.games import Games, assign, participants_needed
 from evals.people.journal import ENDED, Entry, Journal
-from evals.people.records import taken_by
+from evals.people.records import Taken, taken_by
 from evals.people.rendering import rendered
 from evals.people.seat import RefusedError, Seat, items_of
 from evals.people.server import StudyServer
 from evals.people.study import Check, Criterion, Participant, Pay, Plan, Study, participants_text, read_study
-from evals.people.tables import participants_table, play_agreement_table, review_table
+from evals.people.tables import against_table, participants_table, play_agreement_table, review_table
 from evals.sessions.session import Session
 from evals.suite import people_fingerprint
+from evals.types import Episode, Outcome, Reply, stable_seed
 from tests.toy import OPTIONS, ToySuite
 
 GAMES = Games.of(ToySuite(episodes=3, turns=1))
@@ -54,17 +58,16 @@ def seat_of(study, number=0, check_games=None):
 
 
 def choice(key, *choices, **given_times):
-    return Answer(key, choices, **{"visible": 1.5, "hidden": 0.25, "ignored": 0, **given_times})
+    return Answer(key, choices, **{"visible": 1.5, "hidden": 0.25, "ignored": 3, **given_times})
 
 
 async def played_to_the_end(seat, pick=lambda state: 0):
-    """All keys that were answered."""
-    keys = []
-    state = await seat.state()
-    while state["phase"] != "over":
-        keys.append(state["key"])
-        state = await seat.answer(choice(state["key"], *[pick(state)] * len(state.get("asks", [0]))))
-    return keys, state
+    """All keys that were answered, and the states from the first to the last."""
+    states = [await seat.state()]
+    while states[-1]["phase"] != "over":
+        state = states[-1]
+        states.append(await seat.answer(choice(state["key"], *[pick(state)] * len(state.get("asks", [0])))))
+    return [state["key"] for state in states[:-1]], states
 
 
 # --- the journal -----------------------------------------------------------------------------------------------------
@@ -168,9 +171,23 @@ def test_answers_count_once_whatever_is_repeated_lost_or_restarted(tmp_path_fact
 
 async def test_a_participant_goes_through_pages_games_and_checks_and_gets_a_code(tmp_path):
     study = study_in(tmp_path)
-    keys, over = await played_to_the_end(seat_of(study))
-    assert keys[:3] == ["consent/0", "instructions/0", f"{study.participants[0].games[0]}/0"]
-    assert f"{CHECK.key}/0" in keys and over["code"] == "CODE0" and "Bye." in over["html"]
+    keys, states = await played_to_the_end(seat_of(study))
+    first, second, third = study.participants[0].games  # of two, one and two turns
+    assert keys == [
+        *("consent/0", "instructions/0", f"{first}/0", f"{first}/1", f"{second}/0", f"{CHECK.key}/0"),
+        *(f"{third}/0", f"{third}/1"),
+    ]
+    at = [state.get("progress") and (state["progress"]["at"], state["progress"]["of"]) for state in states]
+    assert at == [None, None, (1, 4), (1, 4), (2, 4), (3, 4), (4, 4), (4, 4), (4, 4)]
+    assert [state.get("button") for state in states[:2]] == ["I agree and take part", "Begin"]
+    assert states[2]["progress"]["word"] == "Game" and "<em>well</em>" in states[2]["help"] == states[5]["help"]
+    assert states[5]["shown"] == [{"text": "Choose green."}] and states[5]["asks"][0]["options"] == ["red", "green"]
+    assert states[-1]["code"] == "CODE0" and states[-1]["html"] == "<p>Bye.</p>\n"
+    kept = Journal.read(study.answers_of(study.participants[0])).items
+    assert kept[third] == {
+        **{step: Entry(third, step, (OPTIONS[0],), 1.5, 0.25, 3) for step in range(2)},
+        **{ENDED: Entry(third, ENDED)},
+    }
     state = await seat_of(study_in(tmp_path / "other")).state()
     assert state["phase"] == "page" and "progress" not in state and "CODE0" not in json.dumps(state)
 
@@ -248,11 +265,7 @@ async def test_reviewers_judge_the_answer_of_the_suite(tmp_path):
     criteria = (Criterion(name="correct", question="Right?"), Criterion(name="clear", question="Clear?"))
     study = study_in(tmp_path, people=2, kind="review", checks=(), criteria=criteria)
     for number in range(2):
-        _, over = await played_to_the_end(seat_of(study, number), pick=lambda state: 0)
-        assert over["phase"] == "over"
-    state = await seat_of(study_in(tmp_path / "new", kind="review", checks=(), criteria=criteria)).answer(
-        choice("consent/0", 0)
-    )
+        await played_to_the_end(seat_of(study, number))
     taken = [await taken_by(study, each, GAMES, None) for each in study.participants]
     assert [len(each.reviews) for each in taken] == [3, 3] and not taken[0].records
     table = review_table(taken, study.plan, GAMES)
@@ -261,7 +274,14 @@ async def test_reviewers_judge_the_answer_of_the_suite(tmp_path):
     for key in ("consent/0", "instructions/0"):
         state = await seat.answer(choice(key, 0))
     assert [ask["name"] for ask in state["asks"]] == ["correct", "clear"] and state["progress"]["word"] == "Question"
-    assert state["given"] in {f"Answer given: {color}" for color in OPTIONS}
+    game = GAMES.by_id[study.participants[0].games[0]]
+    assert state["given"] == f"Answer given: {OPTIONS[stable_seed(game.seed, 0) % 3]}"
+    assert [part["text"] for part in state["shown"]] == [
+        *("Kind of question: colors, easy", "Game 0, question 0?", "Choices:\nred\ngreen\nblue"),
+    ]
+    assert [(ask["text"], ask["options"]) for ask in state["asks"]] == [
+        (f"{each}?", ["yes", "no"]) for each in ("Right", "Clear")
+    ]
 
 
 # --- who plays what --------------------------------------------------------------------------------------------------
@@ -279,13 +299,21 @@ def test_every_game_gets_its_players_and_none_many_more(games, players, each):
 
 
 def test_new_participants_play_what_lacks_players():
-    assert assign(["a", "b", "c"], ["p"], 1, {"a": 2, "b": 2}) == {"p": ("c",)}
+    assigned = assign(["a", "b", "c", "d"], ["p", "q", "r"], 2, {"a": 2, "b": 3, "d": 0, "of another study": 0})
+    assert {*assigned["p"]} == {*assigned["q"]} == {"c", "d"} and "b" not in assigned["r"]
 
 
 def test_checks_stand_between_the_games(tmp_path):
     study = study_in(tmp_path)
-    kinds = [item.kind for item in items_of(study, study.participants[0], ["x"])]
-    assert kinds == ["page", "page", "game", "check", "game", "check_game", "game"]
+    [person] = study.participants
+    first, second, third = person.games
+    keys = [item.key for item in items_of(study, person, ["x", "y"])]
+    assert keys == ["consent", "instructions", first, CHECK.key, second, "check-x", "check-y", third]
+    assert [item.kind for item in items_of(study, person, ["x"])[3:6]] == ["check", "game", "check_game"]
+    review = study_in(tmp_path, kind="review", checks=())
+    assert [item.kind for item in items_of(dataclasses.replace(review, texts={"consent": " "}), person)] == [
+        "review"
+    ] * 3
 
 
 # --- agreement -------------------------------------------------------------------------------------------------------
@@ -337,15 +365,139 @@ def test_the_interval_of_kappa_covers_the_truth():
     assert 0.91 <= covered / 300 <= 0.99
 
 
-async def test_agreement_is_over_choices_in_games_of_one_turn_and_over_outcomes_in_longer_ones(tmp_path):
-    study = study_in(tmp_path, people=2)
-    for number in range(2):
-        await played_to_the_end(
-            seat_of(study, number), pick=lambda state, number=number: number if "asks" in state else 0
-        )
-    taken = [await taken_by(study, each, GAMES, None) for each in study.participants]
-    table = play_agreement_table(taken)
-    assert {row[2] for row in table.rows} == {"won or lost"} and sum(row[4] for row in table.rows) == 6
+# --- what is told of participants ------------------------------------------------------------------------------------
+
+
+async def test_everything_that_a_participant_did_is_counted_in_its_own_field(tmp_path):
+    """One check of two passed, a check game won, two games of three ended, one begun; all amounts differ."""
+    check_games = Games.of(ToySuite(episodes=1, turns=1))
+    blue = Check(question="Choose blue.", options=("red", "blue"), answer="blue")
+    study = study_in(tmp_path, checks=(CHECK, blue), check_games=("suite.turns=1",))
+    [person] = study.participants
+    first, second, third = person.games  # of two, one and two turns
+    [checked] = check_games.by_id
+
+    def right(game, step):
+        return OPTIONS[stable_seed(game.seed, step) % len(OPTIONS)]
+
+    answers = [("consent", 0, "agreed"), ("instructions", 0, "agreed")]
+    answers += [(first, step, right(GAMES.by_id[first], step)) for step in range(2)] + [(first, ENDED, "")]
+    answers += [(CHECK.key, 0, "green"), (blue.key, 0, "red")]
+    answers += [(f"check-{checked}", step, right(check_games.by_id[checked], step)) for step in range(2)]
+    wrong = next(color for color in OPTIONS if color != right(GAMES.by_id[second], 0))
+    answers += [(f"check-{checked}", ENDED, ""), (second, 0, wrong), (second, ENDED, ""), (third, 0, "red")]
+    journal = Journal(study.answers_of(person))
+    counted = []
+    for number, (item, step, chosen) in enumerate(answers):
+        times = (2.0**number, 3.0**number, 5**number) if step != ENDED else ()
+        entry = Entry(item, step, (chosen,) if chosen else (), *times)
+        journal.add(entry)
+        if times and number > 1:  # pages of text take no time that counts
+            counted.append(entry)
+    taken = await taken_by(study, person, GAMES, check_games)
+    assert dataclasses.replace(taken, records=()) == Taken(
+        *(person, (), {}, 2, 3, False, sum(each.visible for each in counted)),
+        *(sum(each.hidden for each in counted), 8, sum(each.ignored for each in counted)),
+    )
+    assert taken.begun and [record.outcome.success for record in taken.records] == [True, False]
+    assert [[turn.reply.seconds for turn in record.turns] for record in taken.records] == [[4.0, 8.0], [1024.0]]
+
+
+def a_record(game, *replies, won=True, steps=1, done=True):
+    turns = tuple(PlayedTurn(None, Reply(text)) for text in replies)
+    return Record(game, Outcome(won, steps) if done else None, "" if done else "PlayerError: no", turns, 0.0)
+
+
+def an_episode(index, level="easy", suite="toy"):
+    return Episode(suite, "colors", level, "plain", index, 0, index, "", 9)
+
+
+def test_the_table_of_participants_has_each_amount_in_its_column():
+    records = [a_record(an_episode(index), won=index != 1, steps=index + 2) for index in range(3)]
+    records.append(a_record(an_episode(4), done=False))
+    people = [Participant(f"person-{name}", f"token {name}", f"CODE {name}", ("g",)) for name in "abc"]
+    taken = [
+        Taken(people[0], tuple(records), {}, 5, 6, True, 66.0, 30.3, 7, 8),
+        Taken(people[1], (), {"g": ("yes",), "h": ("no",)}, 0, 1, False, 0.0, 0.0, 2, 0),
+        Taken(people[2], (), {}, 0, 0, True, 1.0, 0.0, 0, 0),
+    ]
+    plan = {"settings": ("suite=toy",), "players_per_game": 1, "games_per_participant": 3}
+    paid = Plan(**plan, pay=Pay(currency="EUR", base=5, success=3, step=-0.25))
+    table = participants_table(taken, paid)
+    assert table.columns == (
+        *("person", "code", "finished", "games", "won", "checks_passed", "checks_seen"),
+        *("minutes", "minutes_hidden", "answers", "clicks_ignored", "pay"),
+    )
+    assert table.rows == (  # 5 + 3 * 2 / 3 - 9 / 4; a failed game is neither won nor lost
+        ("person-a", "CODE a", "yes", 4, 2, 5, 6, 1.1, 0.51, 7, 8, 4.75),
+        ("person-b", None, "no", 2, 0, 0, 1, 0.0, 0.0, 2, 0, None),
+        ("person-c", "CODE c", "yes", 0, 0, 0, 0, 0.02, 0.0, 0, 0, 5.0),
+    )
+    assert "in EUR" in table.notes[0] and [each.begun for each in taken] == [True, True, False]
+    assert {row[4] for row in participants_table(taken, Plan(**plan, kind="review")).rows} == {None}
+    assert Pay(base=1, success=1, step=-1).of(0.5, 7) == 0, "nobody owes anything"
+
+
+def test_agreement_is_over_choices_in_games_of_one_turn_and_over_outcomes_in_longer_ones():
+    one = [a_record(an_episode(0), "red"), a_record(an_episode(1), "red", won=False)]
+    one += [a_record(an_episode(0, "hard"), "red", "red"), a_record(an_episode(0, suite="other"), "red")]
+    other = [a_record(an_episode(0), "red", won=False), a_record(an_episode(1), "blue"), a_record(an_episode(2), "x")]
+    other += [a_record(an_episode(0, "hard"), "blue"), a_record(an_episode(3, "hard"), "a", "b", "c", done=False)]
+    person = Participant("person-a", "token", "CODE", ())
+    taken = [Taken(person, tuple(records), {}, 0, 0, True, 0.0, 0.0, 1, 0) for records in (one, other)]
+    easy, hard, alone = play_agreement_table(taken).rows
+    assert easy[:7] == ("toy", "easy", "choice", 2, 4, 0.5, 0.625) and easy[7].mean == pytest.approx(-1 / 3)
+    assert hard[:7] == ("toy", "hard", "won or lost", 1, 2, 1.0, 1.0)
+    assert alone == ("other", "easy", "choice", 0, 0, None, None, None), "nobody to agree with"
+
+
+def test_reviews_are_told_by_criterion_and_level_and_over_all():
+    by_id = {f"g{index}": an_episode(index, level) for index, level in enumerate(("hard", "easy", "easy"))}
+    criteria = (Criterion(name="right", question="Right?"), Criterion(name="clear", question="Clear?"))
+    plan = Plan(settings=(), players_per_game=1, games_per_participant=3, kind="review", criteria=criteria)
+    reviews = [
+        {"g1": ("yes", "no"), "g2": ("yes", "yes"), "g0": ("no", "yes")},
+        {"g1": ("no", "no"), "g0": ("no", "yes")},
+    ]
+    person = Participant("person-a", "token", "CODE", ())
+    taken = [Taken(person, (), each, 0, 0, True, 0.0, 0.0, 1, 0) for each in reviews]
+    rows = review_table(taken, plan, Games(ToySuite(), by_id)).rows
+    assert [(*row[:2], round(row[2].mean, 3), *row[3:6]) for row in rows] == [
+        ("right", "hard", 0.0, 1, 2, 1.0),
+        ("right", "easy", 0.667, 1, 2, 0.0),
+        ("right", "all", 0.4, 2, 4, 0.5),
+        ("clear", "hard", 1.0, 1, 2, 1.0),
+        ("clear", "easy", 0.333, 1, 2, 1.0),
+        ("clear", "all", 0.6, 2, 4, 1.0),
+    ]
+
+
+def test_people_stand_beside_each_player_of_other_runs_on_the_games_that_both_have_played():
+    def run(suite, **wins):
+        """A run of games 0 to 3, of which each player has played those for which ``wins`` says how they ended."""
+        games = {name: [an_episode(index, suite=suite).assigned(name, "") for index in range(4)] for name in wins}
+        records = [
+            a_record(games[name][index], won=won)
+            for name, each in wins.items()
+            for index, won in enumerate(each)
+            if won is not None
+        ]
+        plan = plan_to_table([game for each in games.values() for game in each])
+        return RunData.of_tables(plan, records_to_table(records, {}))
+
+    people = run("toy", **{"person-a": [True, True, False, None], "person-b": [True, False, None, None]})
+    models = {
+        "one": run("toy", m=[True, False, False, True], oracle=[True, True, None, None]),
+        "two": run("toy", m=[False, False, False, False]),
+        "three": run("other", m=[True, True, True, True]),
+    }
+    rows = against_table(people, ["person-a", "person-b"], models).rows
+    assert [(*row[:5], row[5].mean, row[6]) for row in rows] == [
+        ("toy", "one: m", 3, 0.5, pytest.approx(1 / 3), pytest.approx(1 / 6), 1.0),
+        ("toy", "one: oracle", 2, 0.75, 1.0, -0.25, 1.0),
+        ("toy", "two: m", 3, 0.5, 0.0, 0.5, pytest.approx(0.5, abs=0.02)),
+    ]
+    assert against_table(people, ["person-b"], models).rows[0][2:5] == (2, 0.5, 0.5)
 
 
 # --- the server ------------------------------------------------------------------------------------------------------
