@@ -97,11 +97,12 @@ def _note(row: Mapping[str, Any], author: str) -> Note:
 
 
 def _harmless(text: str) -> str:
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    # One more than there are already: reading takes one away.
+    return f"'{text}" if text.lstrip("'").startswith(_FORMULA) else text
 
 
 def _as_written(text: str) -> str:
-    return text[1:] if text.startswith("'") and text[1:].startswith(_FORMULA) else text
+    return text[1:] if text.startswith("'") and text.lstrip("'").startswith(_FORMULA) else text
 
 
 def chosen(notes: Sequence[Note], tag: str) -> list[Note]:

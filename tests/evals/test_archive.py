@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import re
 
 import numpy as np
@@ -62,6 +63,39 @@ def unpacked(heads, tail, rows):
     return found
 
 
+def come_back(rows, most):
+    """See that columns are as they were, stored as values or, where there are more than ``most``, as numbers."""
+    kinds = {"whole": pa.int64(), "text": pa.string(), "truth": pa.bool_(), "number": pa.float64()}
+    columns = [
+        pa.chunked_array([pa.array([row[at] for row in rows], kind)], kind) for at, kind in enumerate(kinds.values())
+    ]
+    ids = pa.chunked_array([pa.array([f"{number:032x}" for number in range(len(rows))], pa.string())], pa.string())
+    table = pa.table([*columns, ids], [*kinds, "episode_id"])
+    if not most:
+        table = table.select(["text", "number", "episode_id"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("evals.archive.columns.MOST_VALUES", most)
+        heads, tail = pack(table)
+    assert unpacked(heads, tail, len(rows)) == table.to_pydict()
+    for head in heads:
+        known = [value for value in head.get("values", []) if value is not None]
+        assert known == sorted(known)  # the page sorts by the numbers of values
+    return {head["name"]: head["kind"] for head in heads}
+
+
+def test_columns_are_stored_as_values_numbers_or_ids():
+    rows = [(7, "b", None, 0.5), (None, "a", True, None), (2**40, "b", False, -3.0), (7, "", True, 0.5)]
+    assert come_back(rows, 3) == {
+        **{"whole": "values", "text": "values", "truth": "values", "number": "values"},
+        **{"episode_id": "ids"},
+    }
+    assert come_back(rows, 0) == {"text": "values", "number": "numbers", "episode_id": "ids"}
+    come_back([], 0)
+    alike = pack(pa.table({"episode_id": ["0" * 32] * 2, "share": [math.nan, 1.0]}))[0]
+    assert [(head["kind"], head["values"]) for head in alike] == [("values", ["0" * 32]), ("values", [1.0, None])]
+    assert pack(pa.table({"a": ["0" * 31 + "G"], "b": ["0" * 33]}))[0][0]["kind"] == "values"
+
+
 @pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(
@@ -77,21 +111,7 @@ def unpacked(heads, tail, rows):
     st.sampled_from([0, 65_536]),
 )
 def test_columns_come_back_as_they_were(rows, most):
-    names = ("whole", "text", "truth", "number")
-    kinds = (pa.int64(), pa.string(), pa.bool_(), pa.float64())
-    columns = [pa.chunked_array([pa.array([row[at] for row in rows], kind)], kind) for at, kind in enumerate(kinds)]
-    ids = pa.chunked_array([pa.array([f"{number:032x}" for number in range(len(rows))], pa.string())], pa.string())
-    table = pa.table([*columns, ids], [*names, "episode_id"])
-    if not most:
-        table = table.select(["text", "number", "episode_id"])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("evals.archive.columns.MOST_VALUES", most)
-        heads, tail = pack(table)
-    found = unpacked(heads, tail, len(rows))
-    assert found == table.to_pydict()
-    for head in heads:
-        known = [value for value in head.get("values", []) if value is not None]
-        assert known == sorted(known)  # the page sorts by the numbers of values
+    come_back(rows, most)
 
 
 class Sheets:
@@ -297,6 +317,13 @@ def test_an_episode_whose_suite_is_missing_is_written_as_it_is_stored(tmp_path):
     shown = [episode for chunk, _ in episodes_of(tmp_path / "pages") for episode in chunk["episodes"]]
     assert len(shown) == len(calm_rows()[1])
     assert all("no suite of this name" in episode["notice"] and episode["steps"] for episode in shown)
+    head, tail = read_chunk(tmp_path / "pages" / "data" / "columns.js")
+    columns = unpacked(head["columns"], tail, head["rows"])
+    lying = [columns["episode_id"][columns["at"].index(place)] for place in range(len(shown))]
+    assert lying == [episode["row"]["episode_id"] for episode in shown]
+    rows = {row["episode_id"]: row for row in calm_rows()[1].to_pylist()}
+    for name in ("player", "steps", "success", "index", "status"):
+        assert columns[name] == [rows[each][name] for each in columns["episode_id"]], name
 
 
 def _missing():

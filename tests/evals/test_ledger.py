@@ -10,14 +10,15 @@ import pytest
 
 from evals.ledger import ledger as module
 from evals.ledger import parts as of_parts
-from evals.ledger.columns import SCHEMA_VERSION, VERSION_KEY, Column, check_version, columns_of
+from evals.ledger.check import AMOUNTS, check_rows
+from evals.ledger.columns import COLUMNS, SCHEMA_VERSION, VERSION_KEY, Column, check_version, columns_of
 from evals.ledger.lease import LEASE_KEY, counted_parts
 from evals.ledger.ledger import open_ledger, retry_until_stable
 from evals.ledger.parts import Damage, LedgerChangedError, LedgerDamagedError, describe_part, write_part
-from evals.ledger.records import PARQUET_OPTIONS, plan_to_table
+from evals.ledger.records import PARQUET_OPTIONS, plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
 from evals.types import Outcome
-from tests.evals.test_records import a_record, an_episode, done
+from tests.evals.test_records import EXTRA, a_record, an_episode, done
 from tests.evals.test_records import write_part as write_records
 
 PLAN = plan_to_table([an_episode(index) for index in range(6)])
@@ -82,6 +83,24 @@ def test_an_amount_that_is_no_measurement_is_named_and_its_row_does_not_count(tm
     ledger = open_ledger(tmp_path, PLAN)
     assert numbers(ledger) == [0] and [damage.path for damage in ledger.damage] == [part]
     assert f"has {name} {value}" in ledger.damage[0].reason
+
+
+LARGEST_STEPS = 2**31 - 1  # what the column holds
+
+
+@pytest.mark.parametrize(
+    ("name", "sound", "not_sound"),
+    [
+        *((name, [0, 2**53], [-1, 2**53 + 2]) for name in AMOUNTS),
+        *(("score", [0, 1], [-0.001, 1.001]), ("steps", [0, LARGEST_STEPS], [-1])),
+        ("attempt", [1, 10**6], [0, 10**6 + 1]),
+    ],
+)
+def test_a_number_counts_up_to_its_bounds_and_not_beyond(name, sound, not_sound):
+    values = [*sound, *not_sound]
+    rows = records_to_table([done(index) for index in range(len(values))], EXTRA)
+    rows = rows.set_column(rows.column_names.index(name), name, pa.array(values).cast(COLUMNS[name].type, safe=False))
+    assert check_rows([rows], ["a"], PLAN).sound.tolist() == [True] * len(sound) + [False] * len(not_sound)
 
 
 @pytest.mark.parametrize("field", ["turns", "turns.prompt", "turns.prompt.parts", "turns.reply"])

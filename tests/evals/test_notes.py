@@ -72,6 +72,40 @@ def test_files_joined_in_any_order_say_the_same_and_exports_are_read_as_they_wer
     assert left.add(again) == 0
 
 
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_notes_are_exported_and_read_again_as_they_were(tmp_path, form):
+    notes = [
+        note(1, tag="=1+1", text="a,\n\"b\"\t'c'", author="-ada"),
+        note(2, tag="'=x", text="", author="@bob", time="2026-02-03T04:05:06Z"),
+        note(3, tag="", text="'plain", episode="a" * 32),
+    ]
+    path = tmp_path / f"notes.{form}"
+    path.write_text(notes_as_text(notes, path), newline="")
+    assert read_notes(path, {EPISODE, "a" * 32}, "nobody") == notes
+    first = path.read_text().splitlines()[0]
+    assert (
+        first == "id,episode,tag,text,author,time" if form == "csv" else first.startswith('{"id": "0000000000000001"')
+    )
+    if form == "csv":
+        assert all(told in path.read_text() for told in (",'=1+1,", ",''=x,", ",'-ada,", ",'@bob,", ",'plain,"))
+
+
+def test_a_file_gets_what_another_says_and_a_removed_note_does_not_come_back(tmp_path):
+    ours, theirs = filled(tmp_path / "ours", note(1), note(2)), filled(tmp_path / "theirs", note(2), note(3), note(4))
+    theirs.remove(note(2).id, "bob")
+    theirs.remove(note(4).id, "bob")
+    assert ours.add_from(theirs) == 1 and ours.add_from(theirs) == 0
+    assert [each.id for each in ours.read().notes] == [note(1).id, note(3).id]
+    assert ours.read().removed == {note(2).id, note(4).id}
+    assert ours.add([note(2), note(4), note(5), note(5)]) == 1, (
+        "what was removed does not come back, and one counts once"
+    )
+    assert ours.read().by_episode() == {EPISODE: [note(1), note(3), note(5)]}
+    with pytest.raises(NoteError, match="no note"):
+        ours.remove(note(2).id, "ada")
+    assert '"author": "bob"' in theirs.path.read_text()
+
+
 def test_of_two_notes_with_one_id_the_first_counts(tmp_path):
     file = filled(tmp_path / "run", note(text="first"))
     other = filled(tmp_path / "other", note(text="second"))
