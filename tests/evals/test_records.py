@@ -61,14 +61,14 @@ def a_record(index=0, outcome=None, error="", **changes):
             text,
             finish="length" if number == 1 else "stop",
             prompt_tokens=10 * (number + 1),
-            completion_tokens=2,
+            completion_tokens=7 + number,
             cached_tokens=number,
-            seconds=0.5,
+            seconds=0.5 * 3**number,
             reasoning=f"thought {number}",
             reasoning_tokens=number * 2 - (number == 1),
-            cost=0.25,
+            cost=0.25 * 2**number,
         )
-        turns.append(PlayedTurn(turn, reply, action="a", rule="exact"))
+        turns.append(PlayedTurn(turn, reply, action="a" if number else None, rule=f"rule {number}"))
         chat = (*chat, Message("assistant", (text,), reply.reasoning), message("user", "Next", Patch((number, 0, 0))))
     return Record(episode, outcome, error, tuple(turns), 1.5, "model" if error else "")
 
@@ -107,11 +107,11 @@ def test_a_done_and_a_failed_episode_become_rows_with_all_columns():
         "steps": 3,
         "budget": 50,
         "prompt_tokens": 60,
-        "completion_tokens": 6,
+        "completion_tokens": 24,
         "reasoning_tokens": 5,
         "cached_tokens": 3,
         "seconds": 1.5,
-        "cost": 0.75,
+        "cost": 1.75,
         "cut_off": 1,
         "session": "",
         "attempt": 1,
@@ -138,10 +138,13 @@ def test_every_turns_chat_comes_back_with_its_pictures(tmp_path):
         assert chat_of(turns, number) == played.turn.chat
     assert chat_of(turns, -1) == record.turns[-1].turn.chat
     assert chat_of(turns, 2)[1].parts[1].render()[0, 0].tolist() == [1, 2, 3]
-    assert (turns[1]["reply"], turns[1]["action"], turns[1]["rule"]) == ("second", "a", "exact")
-    assert [turn["reasoning"] for turn in turns] == ["thought 0", "thought 1", "thought 2"]
-    assert turns[0]["options"] == ["a", "b"]
-    assert turns[0]["labels"] is turns[0]["label_mass"] is turns[0]["exact"] is None
+    assert {name: value for name, value in turns[1].items() if name not in ("kept", "prompt")} == {
+        **{"options": ["a", "b"], "reply": "second", "reasoning": "thought 1", "finish": "length"},
+        **{"action": "a", "rule": "rule 1", "labels": None, "label_mass": None, "argmax_is_label": None, "exact": None},
+        **{"prompt_tokens": 20, "completion_tokens": 8, "reasoning_tokens": 1, "cached_tokens": 1},
+        **{"seconds": 1.5, "cost": 0.5},
+    }
+    assert [turn["action"] for turn in turns] == [None, "a", "a"]
 
 
 def test_a_chat_that_was_not_only_appended_to_comes_back_too():

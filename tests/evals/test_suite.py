@@ -207,7 +207,7 @@ def test_the_default_view_shows_each_turn_and_how_the_episode_ended():
     row = table.to_pylist()[0]
     view = default_view(row)
     assert view.facts == {"status": "done", "error": "", "success": True, "steps": 3, "budget": 50}
-    assert view.steps[1] == StepView(tuple(row["turns"][1]["prompt"]), "second", "thought 1", "a", "exact")
+    assert view.steps[1] == StepView(tuple(row["turns"][1]["prompt"]), "second", "thought 1", "a", "rule 1")
     assert len(view.steps) == 3 and view.steps[1].shown[0]["role"] == "assistant"
     turns = [{"prompt": [], "reply": "x", "action": None, "rule": "none"}]
     older = default_view({**row, "turns": turns})
