@@ -2,7 +2,9 @@
 
 import dataclasses
 import random
+import re
 from array import array
+from collections import Counter
 
 import pytest
 
@@ -12,6 +14,7 @@ from evals.results.entries import Outline, Reader, RunPart, outline_of
 from evals.results.overview import Overview, _fixed, _p
 from evals.stats.intervals import Estimate
 from evals.summary.paired import holm
+from evals.summary.reply_health import ReplyHealth
 from tests.evals.test_site import entry
 from tests.small_runs import MODELS, SUITES, small_run
 
@@ -130,3 +133,96 @@ def test_scores_beyond_shares_have_their_own_axis():
 def test_p_is_said_as_papers_print_it(p, said):
     assert _p(p) == said
     assert [_fixed(value, 1) for value in (6.25, -6.25, 6.24)] == ["6.3", "-6.3", "6.2"]
+
+
+def overview_with(entries, settings=None):
+    """Each entry in a run of its own, with the settings of that run."""
+    parts = [RunPart(each.run, {}, (), [each], {}) for each in entries]
+    outlines = [
+        Outline(each.run, (settings or {}).get(each.run, {}), [(each.player, each.suite)], ("random",))
+        for each in entries
+    ]
+    return Overview(parts, outlines, {"toy": "Toy", "other": "Other"})
+
+
+def test_a_cell_has_every_number_of_its_own_entry_and_a_board_its_marks():
+    health = ReplyHealth(9, 11, Counter({"cut off": 2, "empty": 3}), Counter({"cut off": 1}))
+    counts = {"planned": 9, "done": 5, "failed": 2, "health": health, "cost": 0.7, "seconds": 35.0}
+    references = [
+        entry("random", [1, 1, 1, 1], run="small", reference="chance (random)"),
+        entry("random", [1, 0, 0, 0], run="large", reference="chance (random)", failed=1, planned=5),
+        entry("oracle", [1, 1, 1, 1], reference="perfect play (oracle)"),
+        entry("guess", [0, 0, 1, 1], reference="guess", shortcut=True),
+        entry("look", [1, 0, 1, 1], reference="look", shortcut=True),
+    ]
+    about = {"task": ["s", "t"], "level": [f"{number}" for number in range(13)], "mode": ["cot"]}
+    first = entry("a", [1, 0, 1, 1, 1], **{**counts, "stopping": ("enough",), "about": about})
+    found = overview_with([first, *references]).results()
+    assert [(row["name"], row["reference"]) for row in found["rows"]] == [
+        *(("a", False), ("chance (random)", True), ("best shortcut", True), ("perfect play (oracle)", True)),
+    ]
+    assert [row["cells"][0]["score"]["mean"] for row in found["rows"]] == [0.8, 0.25, 0.75, 1.0]
+    assert found["rows"][0]["cells"] == [
+        {
+            **{"run": "a", "player": "a", "score": {"mean": 0.8, "low": 0.0, "high": 1.0, "n": 5}},
+            **{
+                "standing": "not compared",
+                "planned": 9,
+                "played": 7,
+                "failed": 2,
+                "replies": 11,
+                "unread": 5,
+                "cut": 2,
+            },
+            **{
+                "notes": ["partial: 7 of 9 episodes played", "stopped by its rule: enough"],
+                "cost": 0.7,
+                "seconds": 5.0,
+            },
+        }
+    ]
+    assert found["boards"] == [
+        {
+            **{"suite": "toy", "title": "Toy", "about": "9 games; tasks s, t; 13 levels; mode cot"},
+            **{"measure": "success", "share": True, "low": 0.0, "high": 1.0},
+            "ticks": [
+                {"kind": "chance", "name": "chance (random)", "value": 0.25},
+                {"kind": "shortcut", "name": "best shortcut (look)", "value": 0.75},
+            ],
+        }
+    ]
+    assert overview_with([first]).results()["sentence"] == "a has played 7 of 9 episodes of Toy."
+    assert overview_with(references).results()["sentence"] == "No model has played an episode yet."
+
+
+def test_the_sentence_tells_each_suite_s_winner_once_and_the_difference_from_its_side():
+    suites = {"toy": ([1] * 20, [0] * 20), "other": ([1] * 20, [0] * 20), "third": ([0] * 20, [1] * 20)}
+    entries = [
+        entry(player, won, suite=suite, run=f"{player} {suite}", games=suite)
+        for suite, both in suites.items()
+        for player, won in zip("ab", both, strict=True)
+    ]
+    settings = {each.run: {"suite": {"seed": 1, "x": each.player}, "cluster": {"y": each.player}} for each in entries}
+    found = overview_with(entries, settings).compare("b", "a")
+    assert [suite["title"] for suite in found["suites"]] == ["Other", "third", "Toy"]
+    told = re.sub(r"\[[^]]*\]", "[]", found["sentence"])
+    assert told == (
+        "a beats b on Other by 100.0 points [], p < .001; b beats a on third by 100.0 points [], p < .001; "
+        "a beats b on Toy by 100.0 points [], p < .001."
+    )
+    same = overview_with(entries[:4]).compare("b", "a")["sentence"]
+    assert re.sub(r"\[[^]]*\]", "[]", same) == (
+        "a beats b on Other by 100.0 points [], p < .001; on Toy by 100.0 points [], p < .001."
+    )
+    low, high = map(float, re.search(r"\[([0-9.]+), ([0-9.]+)\]", same).groups())
+    assert 50 < low < high == 100.0
+    assert found["settings"] == [{"name": "suite.x", "values": {"b": "b", "a": "a"}}]
+    assert [each["first"]["run"] for each in found["suites"]] == ["b other", "b third", "b toy"]
+    measure = found["suites"][0]["measures"][0]
+    assert (measure["overall"]["first"], measure["overall"]["second"], measure["overall"]["games"]) == (0.0, 1.0, 20)
+    alone = overview_with([entry("a", [1] * 20), entry("random", [0] * 20, reference="chance (random)")])
+    assert alone.results()["sentence"].startswith("a beats chance (random) on Toy by 100.0 points [")
+    assert overview_with([entry("a", [0], games="h"), entry("b", [1])]).compare("a", "b")["sentence"] == (
+        "They have played no game in common."
+    )
+    assert overview_with(entries[:2]).results("a")["rows"][1]["cells"][0]["difference"]["difference"]["mean"] == -1
