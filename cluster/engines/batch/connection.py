@@ -17,7 +17,8 @@ from cluster.engines.api_errors import EndpointError, Meaning, clean
 from cluster.engines.base import EngineSettingsError
 from cluster.engines.batch.formats import EXPIRED, Format
 from cluster.engines.batch.store import Job, Store
-from cluster.engines.providers.base import ClientConnection, ProviderEngine
+from cluster.engines.providers.base import ProviderEngine
+from cluster.engines.providers.connection import ClientConnection
 from envs.files import Bounds, FileError, parse_json
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0

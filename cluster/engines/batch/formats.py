@@ -10,7 +10,8 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from cluster.engines.api_errors import EndpointError, error_from
-from cluster.engines.providers.base import ProviderEngine, plain
+from cluster.engines.providers.base import ProviderEngine
+from cluster.engines.providers.connection import plain
 from cluster.engines.providers.errors import STREAMED
 from cluster.engines.providers.gemini import typed
 

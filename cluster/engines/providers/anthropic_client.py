@@ -9,7 +9,9 @@ from typing import Any, ClassVar, Literal
 from cluster.engines.api_answer import Answer, Usage, usage_in_parts, whole
 from cluster.engines.api_errors import EndpointError
 from cluster.engines.base import Request
-from cluster.engines.providers.base import ProviderEngine, http_client, messages_of, plain, system_texts
+from cluster.engines.providers.base import ProviderEngine
+from cluster.engines.providers.connection import http_client, plain
+from cluster.engines.providers.messages import messages_of, system_texts
 from evals.chat_json import png
 from evals.types import Finish, Part
 

@@ -1,4 +1,4 @@
-"""What engines over providers' own clients share: settings, prices, thoughts that are sent back, and the way to the client.
+"""What engines over providers' own clients share: settings, prices, thoughts that are sent back.
 
 A provider's engine says how a turn is written and a reply is read, and how its client is built and asked; it is registered
 like an outsider's (entry point ``raycade.engines``). Keys are read from the environment where the engine runs.
@@ -7,20 +7,17 @@ like an outsider's (entry point ``raycade.engines``). Keys are read from the env
 from __future__ import annotations
 
 import abc
-import asyncio
 import dataclasses
 import importlib.util
 import json
 import pkgutil
-import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from cluster.engines.api_answer import Answer, Usage
-from cluster.engines.api_endpoint import CONNECT_SECONDS, HEALTH_SECONDS, MOST_BYTES
 from cluster.engines.api_engine import ApiEngine
 from cluster.engines.api_errors import EndpointError, error_from
 from cluster.engines.api_limited import LimitedEndpoint
@@ -28,43 +25,14 @@ from cluster.engines.api_request import NEUTRAL
 from cluster.engines.api_secrets import OF_TURN, check_base_url, check_no_secrets, read_headers, read_key
 from cluster.engines.base import MANY, Capabilities, Request, Sampling
 from cluster.engines.limits import AdaptiveConcurrency, PerMinute
-from cluster.engines.providers.errors import endpoint_error
+from cluster.engines.providers.connection import ClientConnection
 from cluster.engines.providers.prices import NAMES, listed, prices_for, table
 from cluster.engines.providers.thoughts import Thoughts
-from cluster.engines.redaction import redacted
 from cluster.engines.spend import UNTIL_BILLED, Spend
 from envs.settings import Count, NotNegative, Positive, Seconds
-from evals.types import Chat, Part, Reply
+from evals.types import Reply
 
 NO_LABELS = "this provider gives no probabilities of labels; the suite's written answers need none"
-
-
-def system_texts(chat: Chat) -> list[str]:
-    """What the system messages of a chat say, for a provider that takes them apart from the others."""
-    texts = list[str]()
-    for said in chat:
-        if said.role == "system":
-            texts += [str(part) for part in said.parts]
-    return texts
-
-
-def messages_of(
-    chat: Chat, earlier: Sequence[Any | None], block: Callable[[Part], dict[str, Any]]
-) -> list[dict[str, Any]]:
-    """The messages of a chat but for the system's, in blocks, for a provider that refuses empty texts.
-
-    Args:
-        chat: What is sent.
-        earlier: For each message the blocks of the reply as it came, where they are sent in place of its words.
-        block: How a part is written.
-    """
-    messages = []
-    for said, kept in zip(chat, earlier, strict=True):
-        parts = [part for part in said.parts if not isinstance(part, str) or part.strip()]
-        content = kept or [block(part) for part in parts]
-        if said.role != "system" and content:
-            messages.append({"role": said.role, "content": content})
-    return messages
 
 
 @dataclass(kw_only=True, eq=False)
@@ -388,124 +356,8 @@ class ProviderEngine(ApiEngine, abc.ABC):
         return reply
 
 
-class ClientConnection:
-    """The way to a provider through its client: every exchange ends in time, and every error is safe to show."""
-
-    def __init__(self, engine: ProviderEngine, secrets: list[str], timeout_seconds: float) -> None:
-        """Nothing is sent yet."""
-        self.base_url = engine.address
-        self._engine = engine
-        self._secrets = [secret for secret in secrets if secret]
-        self._seconds = timeout_seconds
-        self._heard = time.monotonic()
-
-    @property
-    def silent_seconds(self) -> float:
-        """Since the provider last answered anything but that it is out of order."""
-        return time.monotonic() - self._heard
-
-    def redacted(self, text: str) -> str:
-        """As ``Connection.redacted``."""
-        return redacted(text, self._secrets)
-
-    def counted_before(self, body: Mapping[str, Any], name: str = "", most: float = 0.0) -> float | None:
-        """None: each request is new."""
-        return None
-
-    def note_price(self, body: Mapping[str, Any], name: str, price: float) -> None:
-        """Nothing is to be noted."""
-
-    async def complete(self, body: Mapping[str, Any], name: str = "") -> Any:
-        """As ``Connection.complete``."""
-        return await self.call(lambda: self._engine.ask(body), self._seconds)
-
-    async def check(self) -> None:
-        """As ``Connection.check``; any answer but a refused key shows that the provider is there."""
-        before = self._heard
-        try:
-            await self.call(self._engine.ask_whether_there, HEALTH_SECONDS)
-        except EndpointError as error:
-            if error.status == 401 or self._heard == before:
-                raise
-
-    async def call(self, ask: Callable[[], Any], seconds: float) -> Any:
-        """What the client answers.
-
-        Raises:
-            EndpointError: it raised, or gave no answer within ``seconds``.
-        """
-        try:
-            async with asyncio.timeout(seconds):
-                answer = await ask()
-        except TimeoutError:
-            error = EndpointError(f"no whole answer within {seconds:g} s", may_cost=True)
-        except Exception as caught:
-            error = endpoint_error(caught, self._secrets, self._engine.status_of)
-            if 0 < error.status < 500:
-                self._heard = time.monotonic()
-        else:
-            self._heard = time.monotonic()
-            return answer
-        raise error  # out of the handlers, so that the client's own words, key and all, do not come along
-
-    async def close(self) -> None:
-        """Close connections."""
-        await self._engine.close_client()
-
-
-# --- for several providers -------------------------------------------------------------------------------------------
-
-
-def http_client(connections: int) -> Any:
-    """An HTTP client for a provider's client: it follows no redirect, which would take the key along, and reads no flood."""
-    import httpx2
-
-    async def bound(response: Any) -> None:
-        # Nothing that is packed was asked for: a few bytes of it can stand for gigabytes.
-        if response.headers.get("content-encoding", "identity") != "identity":
-            raise EndpointError("the answer is compressed, which was not asked for", unreadable=True)
-        response.stream = _Bounded(response.stream)
-
-    class _Bounded(httpx2.AsyncByteStream):
-        """A body that ends with an error after ``MOST_BYTES``."""
-
-        def __init__(self, stream: Any) -> None:
-            self._stream = stream
-
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            read = 0
-            async for piece in self._stream:
-                read += len(piece)
-                if read > MOST_BYTES:
-                    raise EndpointError(f"the answer has more than {MOST_BYTES >> 20} MiB", unreadable=True)
-                yield piece
-
-        async def aclose(self) -> None:
-            await self._stream.aclose()
-
-    return httpx2.AsyncClient(
-        follow_redirects=False,
-        headers={"accept-encoding": "identity"},
-        # the bound for a whole exchange is that of the connection: the client's own counts from byte to byte
-        timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
-        limits=httpx2.Limits(max_connections=connections + 2, max_keepalive_connections=connections + 2),
-        event_hooks={"response": [bound]},
-    )
-
-
 def _is_installed(package: str) -> bool:
     try:
         return importlib.util.find_spec(package) is not None
     except ModuleNotFoundError:  # of a package within a package, such as google.genai
         return False
-
-
-def plain(answer: Any) -> Any:
-    """A client's typed answer as JSON.
-
-    Raises:
-        EndpointError: the client returned something else.
-    """
-    if not hasattr(answer, "model_dump_json"):
-        raise EndpointError(f"the answer is {type(answer).__name__}, not what was asked for", unreadable=True)
-    return json.loads(answer.model_dump_json(exclude_none=True, warnings=False))

@@ -17,7 +17,8 @@ from cluster.engines.api_answer import Answer, Usage, usage_in_parts, whole
 from cluster.engines.api_endpoint import CONNECT_SECONDS
 from cluster.engines.api_secrets import read_headers
 from cluster.engines.base import Request
-from cluster.engines.providers.base import ProviderEngine, messages_of, system_texts
+from cluster.engines.providers.base import ProviderEngine
+from cluster.engines.providers.messages import messages_of, system_texts
 from evals.chat_json import png
 from evals.types import Finish, Part
 

@@ -12,7 +12,9 @@ from typing import Any, ClassVar
 from cluster.engines.api_answer import Answer, Usage, token_count, usage_in_parts, whole
 from cluster.engines.api_request import TOP_LOGPROBS
 from cluster.engines.base import MANY, Capabilities, Request
-from cluster.engines.providers.base import ProviderEngine, http_client, plain, system_texts
+from cluster.engines.providers.base import ProviderEngine
+from cluster.engines.providers.connection import http_client, plain
+from cluster.engines.providers.messages import system_texts
 from evals.chat_json import png
 from evals.types import Finish, Part
 

@@ -15,7 +15,8 @@ from cluster.engines import api_answer
 from cluster.engines.api_answer import Answer, Usage
 from cluster.engines.api_request import RequestForm
 from cluster.engines.base import MANY, Capabilities, Request
-from cluster.engines.providers.base import ProviderEngine, http_client, plain
+from cluster.engines.providers.base import ProviderEngine
+from cluster.engines.providers.connection import http_client, plain
 from evals.chat_json import png
 from evals.types import Finish, Part
 

@@ -1,0 +1,139 @@
+"""The way to a provider through its client: HTTP without redirects and floods, an end to every exchange, safe errors."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Protocol
+
+from cluster.engines.api_endpoint import CONNECT_SECONDS, HEALTH_SECONDS, MOST_BYTES
+from cluster.engines.api_errors import EndpointError
+from cluster.engines.providers.errors import endpoint_error
+from cluster.engines.redaction import redacted
+
+
+class _Engine(Protocol):
+    """What a connection asks of an engine; see ``ProviderEngine``."""
+
+    @property
+    def address(self) -> str: ...
+    async def ask(self, body: Mapping[str, Any]) -> Any: ...
+    async def ask_whether_there(self) -> None: ...
+    async def close_client(self) -> None: ...
+    @staticmethod
+    def status_of(status: int, words: str) -> int: ...
+
+
+class ClientConnection:
+    """The way to a provider through its client: every exchange ends in time, and every error is safe to show."""
+
+    def __init__(self, engine: _Engine, secrets: list[str], timeout_seconds: float) -> None:
+        """Nothing is sent yet."""
+        self.base_url = engine.address
+        self._engine = engine
+        self._secrets = [secret for secret in secrets if secret]
+        self._seconds = timeout_seconds
+        self._heard = time.monotonic()
+
+    @property
+    def silent_seconds(self) -> float:
+        """Since the provider last answered anything but that it is out of order."""
+        return time.monotonic() - self._heard
+
+    def redacted(self, text: str) -> str:
+        """As ``Connection.redacted``."""
+        return redacted(text, self._secrets)
+
+    def counted_before(self, body: Mapping[str, Any], name: str = "", most: float = 0.0) -> float | None:
+        """None: each request is new."""
+        return None
+
+    def note_price(self, body: Mapping[str, Any], name: str, price: float) -> None:
+        """Nothing is to be noted."""
+
+    async def complete(self, body: Mapping[str, Any], name: str = "") -> Any:
+        """As ``Connection.complete``."""
+        return await self.call(lambda: self._engine.ask(body), self._seconds)
+
+    async def check(self) -> None:
+        """As ``Connection.check``; any answer but a refused key shows that the provider is there."""
+        before = self._heard
+        try:
+            await self.call(self._engine.ask_whether_there, HEALTH_SECONDS)
+        except EndpointError as error:
+            if error.status == 401 or self._heard == before:
+                raise
+
+    async def call(self, ask: Callable[[], Any], seconds: float) -> Any:
+        """What the client answers.
+
+        Raises:
+            EndpointError: it raised, or gave no answer within ``seconds``.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                answer = await ask()
+        except TimeoutError:
+            error = EndpointError(f"no whole answer within {seconds:g} s", may_cost=True)
+        except Exception as caught:
+            error = endpoint_error(caught, self._secrets, self._engine.status_of)
+            if 0 < error.status < 500:
+                self._heard = time.monotonic()
+        else:
+            self._heard = time.monotonic()
+            return answer
+        raise error  # out of the handlers, so that the client's own words, key and all, do not come along
+
+    async def close(self) -> None:
+        """Close connections."""
+        await self._engine.close_client()
+
+
+def http_client(connections: int) -> Any:
+    """An HTTP client for a provider's client: it follows no redirect, which would take the key along, and reads no flood."""
+    import httpx2
+
+    async def bound(response: Any) -> None:
+        # Nothing that is packed was asked for: a few bytes of it can stand for gigabytes.
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise EndpointError("the answer is compressed, which was not asked for", unreadable=True)
+        response.stream = _Bounded(response.stream)
+
+    class _Bounded(httpx2.AsyncByteStream):
+        """A body that ends with an error after ``MOST_BYTES``."""
+
+        def __init__(self, stream: Any) -> None:
+            self._stream = stream
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            read = 0
+            async for piece in self._stream:
+                read += len(piece)
+                if read > MOST_BYTES:
+                    raise EndpointError(f"the answer has more than {MOST_BYTES >> 20} MiB", unreadable=True)
+                yield piece
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+
+    return httpx2.AsyncClient(
+        follow_redirects=False,
+        headers={"accept-encoding": "identity"},
+        # the bound for a whole exchange is that of the connection: the client's own counts from byte to byte
+        timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
+        limits=httpx2.Limits(max_connections=connections + 2, max_keepalive_connections=connections + 2),
+        event_hooks={"response": [bound]},
+    )
+
+
+def plain(answer: Any) -> Any:
+    """A client's typed answer as JSON.
+
+    Raises:
+        EndpointError: the client returned something else.
+    """
+    if not hasattr(answer, "model_dump_json"):
+        raise EndpointError(f"the answer is {type(answer).__name__}, not what was asked for", unreadable=True)
+    return json.loads(answer.model_dump_json(exclude_none=True, warnings=False))
