@@ -20,8 +20,9 @@ KUMO show for 14 models (.07 to .55)."""
 DISCORDANT = 0.3
 """Share of the games that exactly one of two players wins, where no past run tells."""
 
-SMALLEST = 0.0001
-"""Precision and difference that may be asked for: a smaller one takes more than a hundred million games."""
+SMALLEST = {"--precision": 0.001, "--detect": 0.0001}
+"""What may be asked for: a smaller difference takes more than a hundred million games, and no anytime-valid interval gets much
+narrower, since the smallest of the bets that it is made of does not."""
 
 
 def precision_table(
@@ -39,8 +40,8 @@ def precision_table(
         UserError: a wanted precision or difference is not from ``SMALLEST`` up and below 1.
     """
     for name, value in (("--precision", precision), ("--detect", detect)):
-        if value is not None and not SMALLEST <= value < 1:
-            raise UserError(f"{name} {value:g}: must be from {SMALLEST:g} up and below 1")
+        if value is not None and not SMALLEST[name] <= value < 1:
+            raise UserError(f"{name} {value:g}: must be from {SMALLEST[name]:g} up and below 1")
     suites: defaultdict[str, list[Episode]] = defaultdict(list)
     for episode in settings.plan:
         if episode.player == settings.model.name:

@@ -1,8 +1,10 @@
 """Sealed games, and what was registered before a run beside what was done."""
 
 import dataclasses
+import datetime
 import json
 import re
+import time
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -13,8 +15,9 @@ from cluster.commands.compare import compare
 from cluster.config.plan import make_suite
 from cluster.config.settings import load_settings
 from cluster.errors import UserError
+from cluster.stopping import registration
 from cluster.stopping.challenge import check_run, new_challenge, open_challenge
-from cluster.stopping.registration import Registration, plan_hash, registration_table
+from cluster.stopping.registration import KEPT_AS, Registration, keep, plan_hash, register, registration_table, sha256
 from cluster.storage.stored_run import Run
 from evals.sealed import commitment_of, read_secret
 from evals.stopping.rules import StopRule
@@ -141,6 +144,68 @@ def test_each_part_of_a_registration_is_compared_by_itself(tmp_path, changed, br
     run = SimpleNamespace(path=tmp_path, rule=None, planned=planned, sessions=sessions)
     rows = registration_table(run, "A").rows
     assert {row[0] for row in rows if row[-1] != "yes"} == set(broken) and len(rows) == 5
+
+
+def test_each_session_is_compared_with_the_versions_that_were_registered(tmp_path):
+    stated = Registration(
+        "It wins.", "score", ("m", "n"), 0.05, None, "p", {"git_commit": 13 * "a", "vllm": "1"}, "2026-01-01"
+    )
+    (tmp_path / "preregistration.json").write_text(stated.to_json())
+    planned = pa.table({"episode_id": ["a"], "player": ["m"]})
+    for used, rows in (
+        ([{"git_commit": 13 * "a"}] * 2, [("git_commit", 12 * "a", 12 * "a", "yes")]),
+        ([{"vllm": "1"}, {"vllm": "2"}], [("vllm", "1", "1, 2", "NO")]),
+        ([{"vllm": "2", "git_commit": None}], [("vllm", "1", "2", "NO")]),
+        ([{"torch": "2"}], []),
+    ):
+        run = SimpleNamespace(path=tmp_path, rule=None, planned=planned, sessions=used)
+        table = registration_table(run, "B", "steps")
+        assert table.rows[3:] == (("measure", "score", "steps", "NO"), *rows)
+        assert table.rows[1] == ("players", "m, n", "m", "NO")
+    assert table.notes == (f"SHA-256 of the file: {sha256((tmp_path / 'preregistration.json').read_bytes())}.",)
+    assert registration_table(SimpleNamespace(path=tmp_path / "none"), "B") is None
+
+
+def test_what_is_registered_is_the_plan_and_the_measure_and_level_of_its_rule(tmp_path, monkeypatch):
+    monkeypatch.setattr(registration, "versions", lambda: {"vllm": "1", "git_commit": None})
+    plan = [SimpleNamespace(id=name, player=player) for name, player in (("c", "m"), ("a", "random"), ("b", "m"))]
+    rule = StopRule("decided", measure="score", alpha=0.1, delta=0.2, against="random")
+    for stop, measure, alpha in ((None, "steps", 0.01), (rule, "score", 0.1)):
+        made = register(SimpleNamespace(plan=plan, stop=stop), "It wins.", "steps", 0.01)
+        used = {"vllm": "1", "git_commit": "unknown"}
+        expected = Registration(
+            "It wins.", measure, ("m", "random"), alpha, stop, plan_hash("abc"), used, made.registered
+        )
+        assert made == expected
+        assert made.registered.endswith("+00:00") and abs(time_of(made.registered) - time.time()) < 60
+        (tmp_path / "file").write_text(made.to_json())
+        assert Registration.read(tmp_path / "file") == made
+
+
+def time_of(text):
+    return datetime.datetime.fromisoformat(text).timestamp()
+
+
+def test_a_registration_is_kept_with_a_run_that_begins_and_no_other_takes_its_place(tmp_path):
+    stated = Registration("It wins.", "success", ("m",), 0.05, None, "p", {}, "2026-01-01T00:00:00+00:00")
+    files = [tmp_path / "one", tmp_path / "other"]
+    for number, file in enumerate(files):
+        file.write_text(dataclasses.replace(stated, plan=str(number)).to_json())
+    run = SimpleNamespace(path=tmp_path / "run", sessions=[])
+    run.path.mkdir()
+    assert keep(run, files[0]) == sha256(files[0].read_bytes())
+    assert (run.path / KEPT_AS).read_bytes() == files[0].read_bytes()
+    run.sessions = [{"id": "s"}]
+    assert keep(run, files[0]) == sha256(files[0].read_bytes()), "goes on with the same"
+    with pytest.raises(UserError, match="began with another one"):
+        keep(run, files[1])
+    (run.path / KEPT_AS).unlink()
+    with pytest.raises(UserError, match="has been played without it"):
+        keep(run, files[0])
+    files[0].write_text("{}")
+    with pytest.raises(UserError, match="cannot be read as a preregistration"):
+        keep(run, files[0])
+    assert not (run.path / KEPT_AS).exists()
 
 
 @pytest.mark.slow

@@ -1,8 +1,10 @@
 """Runs that stop when their games have decided: what they play, keep and show; what a later session does with them."""
 
 import asyncio
+import dataclasses
 import json
 import math
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,10 +17,10 @@ from cluster.commands.merge import merge
 from cluster.commands.run import run
 from cluster.commands.view import _Finder
 from cluster.config.plan import make_suite
-from cluster.config.settings import load_settings
 from cluster.errors import CONTINUE, UserError
 from cluster.observe.run_status import run_status
 from cluster.runner.episode_queue import EpisodeQueue
+from cluster.stopping import precision as precision_module
 from cluster.stopping.begin import begin_rule
 from cluster.stopping.precision import precision_table
 from cluster.stopping.watch import StopWatch
@@ -27,7 +29,7 @@ from cluster.storage.stored_run import Run
 from evals.ledger.records import records_to_table
 from evals.players import OraclePlayer
 from evals.stats.anytime import confidence_sequence
-from evals.stats.intervals import Estimate
+from evals.stats.intervals import Estimate, intraclass_correlation
 from evals.stats.reliability import games_for_precision, games_to_detect
 from evals.stopping.outcomes import PAIR_COLUMNS
 from evals.stopping.rules import StopRule
@@ -35,7 +37,7 @@ from evals.suite import built_in_players, ledger_columns, plan_for, play_episode
 from tests.cluster.conftest import EASY, settings_at
 from tests.runs import Often, records_of
 from tests.toy import ToySuite
-from tests.viewer_runs import write_run
+from tests.viewer_runs import add_part, write_run
 
 GAMES = [
     *(*EASY, "suite.tasks_per_domain=30", "suite.repeats=1", "model=oracle", "baselines=[random]"),
@@ -152,23 +154,66 @@ def test_a_comparison_of_a_stopped_run_has_evidence_that_holds_at_every_look(dec
     assert row["difference"].low == pytest.approx(decision["estimate"]["low"])
 
 
-@pytest.mark.slow
-def test_a_plan_says_what_it_buys(tmp_path):
-    settings = load_settings([*GAMES, "suite.repeats=5"])
+def planned_by(model, suites):
+    """Settings whose plan has these games of each suite, as (task, level, number of games, episodes of each)."""
+    (one, *_) = ToySuite(episodes=1).plan()
+    plan = []
+    for player in (model, "oracle"):
+        for suite, cells in suites.items():
+            for task, level, games, episodes in cells:
+                plan += [
+                    dataclasses.replace(one, suite=suite, task=task, level=level, seed=game, repeat=each, player=player)
+                    for game in range(games)
+                    for each in range(episodes)
+                ]
+    return SimpleNamespace(plan=plan, model=SimpleNamespace(name=model))
+
+
+def test_a_plan_says_what_it_buys_in_each_suite(tmp_path):
+    settings = planned_by("m", {"a": [("x", "1", 20, 5), ("x", "2", 7, 5), ("y", "2", 3, 5)], "b": [("x", "1", 9, 1)]})
     table = precision_table(settings, None, precision=0.1, detect=0.2)
-    (row,) = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
-    assert (row["games"], row["episodes a game"], row["games once"]) == (30, 5, 69)  # 150 / (1 + 4 * .3)
-    assert row["standard error"] == pytest.approx((0.25 / 69) ** 0.5, rel=0.01)
-    assert row["episodes saved"] == pytest.approx(1 - 69 / 150)
-    assert row["games for ±0.1"] == games_for_precision(0.1)
-    assert row["games to find 0.2"] == games_to_detect(0.2, 0.3)
-    settings = load_settings([*GAMES, "suite.domains=[medical,music,chemical]", "suite.difficulties=[easy,hard]"])
-    table = precision_table(settings, None, precision=0.1, detect=0.2)
-    (row,) = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
-    for wanted in ("for ±0.1", "to find 0.2"):
-        assert row[f"per cell {wanted}"] == math.ceil(row[f"games {wanted}"] / 6), "a cell is a task at a level"
-    with pytest.raises(UserError, match="--detect 2"):
-        precision_table(settings, None, detect=2)
+    first, second = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
+    near, sure = games_for_precision(0.1), games_to_detect(0.2, 0.3)
+    assert first == {
+        **{"suite": "a", "games": 30, "episodes a game": 5, "success": 0.5, "ICC": 0.3},
+        "standard error": pytest.approx((0.25 * (1 + 4 * 0.3) / 150) ** 0.5),
+        **{"games once": 69, "episodes saved": pytest.approx(1 - 69 / 150)},  # 150 / (1 + 4 * .3)
+        **{"games for ±0.1": near, "per cell for ±0.1": math.ceil(near / 3)},  # a cell is a task at a level
+        **{"games to find 0.2": sure, "per cell to find 0.2": math.ceil(sure / 3)},
+    }
+    assert (second["suite"], second["games"], second["episodes a game"], second["games once"]) == ("b", 9, 1, 9)
+    assert second["per cell for ±0.1"] == near
+    assert len(precision_table(settings, None).columns) == 8
+    for name, least in (("precision", 0.001), ("detect", 0.0001)):
+        for wrong in (0.9 * least, 1.0):
+            with pytest.raises(UserError, match=f"--{name} "):
+                precision_table(settings, None, **{name: wrong})
+        assert precision_table(settings, None, **{name: least}).rows[0][-2] > 1e6
+
+
+def test_what_a_plan_buys_is_told_from_what_the_model_of_a_past_run_reached(tmp_path):
+    suite = ToySuite(episodes=8)
+    repeated = [dataclasses.replace(each, repeat=again) for each in suite.plan() for again in range(2)]
+    played = {"weak": lambda each: each.index < 2 or (each.index == 2 and each.repeat), "oracle": lambda each: True}
+    plan = [each.assigned(name, "") for name in played for each in repeated]
+    rows = [
+        {"suite": "toy", "player": each.player, "success": bool(played[each.player](each))}
+        | {name: getattr(each, name) for name in ("task", "level", "seed")}
+        for each in plan
+    ]
+    past = SimpleNamespace(planned={"player": pa.array([each.player for each in plan])})
+    past.data = SimpleNamespace(episodes=lambda columns: pa.Table.from_pylist(rows).select(columns))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(precision_module, "Run", lambda path: past)
+        settings = planned_by("m", {"toy": [("x", "1", 4, 2)], "other": [("x", "1", 4, 2)]})
+        known, unknown = (row[3:5] for row in precision_table(settings, tmp_path).rows)
+        mine = [row for row in rows if row["player"] == "weak"]
+        alike = intraclass_correlation([float(row["success"]) for row in mine], [row["seed"] for row in mine])
+        assert known == (5 / 16, pytest.approx(alike)) and alike != 0.3 and unknown == (0.5, 0.3)
+        for won in (True, False):
+            for row in rows:
+                row["success"] = won
+            assert precision_table(settings, tmp_path).rows[0][3:5] == (0.98 if won else 0.02, 0.3)
 
 
 @pytest.mark.slow
@@ -231,6 +276,38 @@ def test_a_run_is_compared_with_what_the_model_of_the_other_reached(tmp_path, me
         tuple(row[name] for name in PAIR_COLUMNS): row[measure] if row["status"] == "done" else failed for row in own
     }
     assert read_rule(run_dir).other == {pair: value for pair, value in reached.items() if value is not None}
+
+
+def test_what_a_run_is_compared_with_stays_until_another_run_or_measure_is_named(tmp_path):
+    suite, players = ToySuite(episodes=6), {"weak": Often(0.5, seed=4), "oracle": OraclePlayer()}
+    rows = records_to_table(records_of(suite, players, failing={1}), ledger_columns(suite))
+    plan = [episode for name in players for episode in plan_for(suite, {name: ""})]
+    run_dir = write_run(tmp_path / "run", plan, rows)
+    for name, part in (("first", rows[:3]), ("second", rows[:5])):
+        write_run(tmp_path / name, plan, part)
+
+    def begun(**rule):
+        begin_rule(Run(run_dir), StopRule("decided", **rule) if rule else None, "oracle")
+        return read_rule(run_dir)
+
+    first, second = str(tmp_path / "first"), str(tmp_path / "second")
+    noted = begun(against=first)
+    assert (noted.player, len(noted.other)) == ("oracle", 3)
+    add_part(tmp_path / "first", 2, rows[3:6])
+    assert begun(against=first, alpha=0.2) == dataclasses.replace(
+        noted, rule=StopRule("decided", against=first, alpha=0.2)
+    )
+    assert len(begun(against=first, measure="score").other) == 6, "another measure is looked up anew"
+    assert len(begun(against=second).other) == 5
+    assert begun(against="weak").other is None, "a player of the run itself"
+    assert begun() is None and not [*run_dir.glob("against*")]
+    with pytest.raises(UserError, match="is the model itself"):
+        begun(against="oracle")
+    games = [dataclasses.replace(episode, seed=episode.seed + 1) for episode in plan]
+    write_run(tmp_path / "elsewhere", games, records_to_table([], ledger_columns(suite)))
+    with pytest.raises(UserError, match="no game in common"):
+        begun(against=str(tmp_path / "elsewhere"))
+    assert read_rule(run_dir) is None
 
 
 @pytest.mark.slow
