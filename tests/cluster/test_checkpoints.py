@@ -1,12 +1,14 @@
 """`raycade watch-checkpoints`: which folders are complete, what is played once, and what the curve says."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import shutil
 import signal
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import psutil
@@ -19,11 +21,19 @@ from cluster.checkpoints import watch as watch_module
 from cluster.checkpoints.curve import Point, curve_tables, numbers
 from cluster.checkpoints.folder import Checkpoint, CheckpointError, Folder, likeness, tensors_of
 from cluster.checkpoints.watch import Options, Watch, balanced_part
+from cluster.config.settings import ClusterSettings, ReplicaNeeds
+from cluster.engines.base import Engine
+from cluster.errors import RunFailedError, UserError
 from cluster.storage.stored_run import Run
+from evals.ledger.records import records_to_table
 from evals.stats.intervals import Estimate
+from evals.suite import ledger_columns, plan_for
 from evals.summary.paired import Observation
 from tests.cluster.conftest import EASY, settings_at
 from tests.cluster.test_cli import run_here
+from tests.runs import Often, records_of
+from tests.toy import ToySuite
+from tests.viewer_runs import write_run
 
 PLAN = [*EASY, "suite.tasks_per_domain=6", "suite.repeats=1", "model=scripted", "decoding=choice"]
 ENGINE = '''
@@ -212,25 +222,6 @@ def rows_of(run_dir):
     }
 
 
-@pytest.mark.slow
-def test_it_waits_for_more_until_a_step_is_played_or_the_training_says_that_it_is_over(world, capsys, monkeypatch):
-    write_checkpoint(world / "training" / "step-1", 1)
-    arrivals = iter([("step-2", 0), ("step-3", 0)])
-
-    def wait(self, seconds):
-        name, weight = next(arrivals)
-        write_checkpoint(world / "training" / name, weight)
-        return False
-
-    monkeypatch.setattr(Watch, "_wait", wait)
-    assert watch(world, capsys, "--until", "2")[0] == 0
-    assert sorted(path.name for path in (world / "out").glob("step-*")) == ["step-1", "step-2"]
-    write_checkpoint(world / "training" / "step-9", 1)
-    (world / "training" / "DONE").touch()
-    assert watch(world, capsys, "--until", "100")[0] == 0
-    assert (world / "out" / "step-9" / "summary.json").exists()
-
-
 @given(st.sets(st.integers(0, 4)), st.sets(st.integers(0, 4)), st.none() | st.integers(0, 4))
 @example(set(), set(), 0)
 @example({3}, set(), 0)
@@ -282,36 +273,194 @@ class Recorder:
         raise AssertionError
 
 
-@pytest.mark.slow
-def test_a_tracker_gets_one_run_with_a_point_for_each_step(world, capsys, monkeypatch):
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """A folder of checkpoints whose runs are games of the toy suite: who was played by whom, and what was shown of them."""
+    (tmp_path / "training").mkdir()
+    suite, made = ToySuite(episodes=4), SimpleNamespace(asked=[], hosted=[], ends={}, shown=[], waits=[], steps={})
+
+    def settings_of(overrides):
+        given = dict(each.split("=", 1) for each in overrides)
+        made.steps[given["model.name"].strip('"')] = overrides
+        model = SimpleNamespace(name=given["model.name"].strip('"'), engine={}, metered=False, replica=ReplicaNeeds())
+        model.engine_class = Loads if "stays" not in given else Engine
+        cluster = ClusterSettings(replicas=int(given.get("cluster.replicas", 1)), address=given.get("cluster.address"))
+        tracker = {"type": "recorder"} if "tracker" in given else None
+        plan = tuple(plan_for(suite, {model.name: ""}))
+        return Made(model, cluster, plan, tracker, Path(given["run_dir"].strip('"')))
+
+    def run(settings, play):
+        assert settings.tracker is None, "the tracker gets the curve, not each run"
+        made.asked.append(settings.model.name)
+        made.hosted.append(play is not None)
+        ends = made.ends.get(settings.model.name, [])
+        end = ends.pop(0) if ends else 0
+        if isinstance(end, Exception):
+            raise end
+        if end == 0:
+            step = int(settings.model.name.rpartition("-")[2])
+            records = records_of(suite, {settings.model.name: Often(step / 100, seed=1)})
+            records = [each for each in records if each.episode in settings.plan]
+            write_run(settings.run_dir, settings.plan, records_to_table(records, ledger_columns(suite)))
+            (settings.run_dir / "summary.json").write_text('{"missing": 0}')
+        return end, None
+
+    def curve_files(points, title, status):
+        made.shown.append(([(each.checkpoint, each.step) for each in points], title, status))
+        return {}
+
+    def wait(self, seconds):
+        made.waits.append(seconds)
+        return made.wait()
+
+    for name, stub in (
+        ("load_settings", settings_of),
+        ("make_suite", lambda config: suite),
+        ("curve_files", curve_files),
+        ("check_environment", lambda settings: None),
+        ("show", lambda tables: None),
+    ):
+        monkeypatch.setattr(watch_module, name, stub)
+    monkeypatch.setattr(Watch, "_wait", wait)
+
+    def watch(*overrides, games=0, **more):
+        folder = Folder(tmp_path / "training", settled=more.pop("settled", 0))
+        made.watch = Watch(Options(folder, tmp_path / "out", overrides, games, **{"once": True, **more}), run)
+        made.asked, made.hosted, made.shown, made.waits = [], [], [], []
+        return made.watch.watch()
+
+    made.play, made.folder, made.out = watch, tmp_path / "training", tmp_path / "out"
+    return made
+
+
+@dataclasses.dataclass(frozen=True)
+class Made:
+    model: object
+    cluster: ClusterSettings
+    plan: tuple
+    tracker: dict | None
+    run_dir: Path
+    config: str = "{}"
+
+
+class Loads(Engine):
+    async def complete(self, request):
+        raise NotImplementedError
+
+    async def load_weights(self, model):
+        return True
+
+
+def test_each_checkpoint_is_played_once_in_order_and_the_curve_keeps_those_that_are_gone(toy, capsys):
+    for step in (20, 3, 100):
+        write_checkpoint(toy.folder / f"check point-{step}", 1)
+    assert toy.play("a=1", "b=2") == 0
+    names = [f"check-point-{step}" for step in (3, 20, 100)]
+    assert toy.asked == names and toy.hosted == [True] * 3
+    assert [points for points, _, _ in toy.shown] == [
+        [(name, int(name[12:])) for name in names[:most]] for most in (1, 2, 3)
+    ]
+    assert toy.shown[-1][1:] == ("Checkpoints of training", [])
+    assert toy.steps[names[0]] == [
+        *("a=1", "b=2", "model=hf", f'model.engine.model="{toy.folder}/check point-3"', f'model.name="{names[0]}"'),
+        f'run_dir="{toy.out / names[0]}"',
+    ]
+    shutil.rmtree(toy.folder / "check point-3")
+    (toy.out / names[1] / "summary.json").write_text('{"missing": 1}')
+    toy.ends = {names[1]: [75]}
+    write_checkpoint(toy.folder / "check point-200", 1)
+    assert toy.play("b=2", "a=1") == 75 and toy.asked == [names[1]], "what is not whole is played on"
+    assert [sorted(points) for points, _, _ in toy.shown] == [[(names[2], 100), (names[0], 3)]]
+
+
+def test_all_checkpoints_of_a_folder_are_asked_the_same(toy):
+    write_checkpoint(toy.folder / "step-3", 1)
+    assert toy.play("a=1", "b=2", games=2) == 0
+    assert len(Run(toy.out / "step-3").planned) == 2, "the first games in the balanced order"
+    write_checkpoint(toy.folder / "step-4", 1)
+    assert toy.play("b=2", "cluster.replicas=2", "a=1", "strict=true", games=2) == 0, "how it is played may change"
+    assert toy.asked == ["step-4"] and toy.hosted == [False]
+    for overrides, games in ((["a=1", "b=2"], 3), (["a=1"], 2), (["a=1", "b=3"], 2)):
+        with pytest.raises(UserError, match="was begun with"):
+            toy.play(*overrides, games=games)
+    with pytest.raises(UserError, match="no such folder"):
+        shutil.rmtree(toy.folder)
+        toy.play("a=1", "b=2", games=2)
+
+
+def test_a_checkpoint_that_cannot_be_played_is_named_and_tried_again_by_the_next_command(toy, capsys):
+    for step in (1, 2, 3, 4):
+        write_checkpoint(toy.folder / f"step-{step}", 1)
+    died = RunFailedError("it died")
+    toy.ends = {"step-1": [died], "step-2": [died, died], "step-3": [UserError("wrong")]}
+    assert toy.play() == 1
+    assert toy.asked == ["step-1", "step-1", "step-2", "step-2", "step-3", "step-4"], (
+        "an engine that dies is replaced once"
+    )
+    err = " ".join(capsys.readouterr().err.split())
+    assert err.count("trying again with a new engine: it died") == 2
+    assert "step-2: cannot be played: it died" in err and "step-3: cannot be played: wrong" in err
+    assert toy.shown[-1][2] == ["step-2 could not be played.", "step-3 could not be played."]
+    assert toy.play() == 0 and toy.asked == ["step-2", "step-3"]
+    toy.ends = {"step-5": [died]}
+    write_checkpoint(toy.folder / "step-5", 1)
+    assert toy.play("cluster.address=x") == 1 and toy.asked == ["step-5"], "the cluster replaces engines itself"
+
+
+def test_a_run_that_was_stopped_stops_the_watch(toy):
+    for step in (1, 2, 3):
+        write_checkpoint(toy.folder / f"step-{step}", 1)
+    toy.ends = {"step-2": [75]}
+    assert toy.play() == 75 and toy.asked == ["step-1", "step-2"]
+    assert toy.play() == 0 and toy.asked == ["step-2", "step-3"]
+
+
+@pytest.mark.parametrize(
+    ("override", "more", "hosted"),
+    [
+        ("a=1", {}, True),
+        ("a=1", {"restart": True}, False),
+        ("stays=1", {}, False),
+        ("cluster.replicas=2", {}, False),
+        ("cluster.address=auto", {}, False),
+    ],
+)
+def test_one_replica_of_this_machine_that_takes_weights_is_hosted(toy, override, more, hosted):
+    write_checkpoint(toy.folder / "step-1", 1)
+    assert toy.play(override, **more) == 0 and toy.hosted == [hosted]
+
+
+def test_it_waits_until_a_step_is_played_or_the_training_is_over_or_it_is_stopped(toy, capsys):
+    write_checkpoint(toy.folder / "step-1", 1)
+    arrivals = iter(["step-2", "step-3"])
+    toy.wait = lambda: write_checkpoint(toy.folder / next(arrivals), 1) is None
+    assert toy.play(once=False, until=2) == 0
+    assert toy.asked == ["step-1", "step-2"] and toy.waits == [watch_module.POLL_SECONDS]
+    toy.wait = lambda: (toy.folder / "DONE").touch()
+    assert toy.play(once=False, until=100) == 0
+    assert toy.asked == [] and len(toy.waits) == 1
+    (toy.folder / "DONE").unlink()
+    half = write_checkpoint(toy.folder / "step-9", 1)
+    (half / "trainer_state.json").unlink()
+    toy.wait = lambda: True
+    assert toy.play(once=False, settled=7.0) == 75 and toy.waits == [7.0]
+    assert "step-9: waiting: changed less than 7 s ago" in capsys.readouterr().out
+    (half / "config.json").unlink()
+    assert toy.play(settled=7.0) == 0 and toy.waits == []
+    assert "step-9: not complete: config.json" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_tracker_gets_one_run_with_each_point_once_whoever_watches(toy, monkeypatch):
     recorder = Recorder()
     monkeypatch.setattr(watch_module, "make_tracker", lambda config: recorder)
-    write_checkpoint(world / "training" / "step-1", 1)
-    assert watch(world, capsys, "--once", "tracker=wandb")[0] == 0
-    write_checkpoint(world / "training" / "step-2", 1)
-    assert watch(world, capsys, "--once", "tracker=wandb")[0] == 0
-    assert [each["checkpoint/step"] for each in recorder.logged] == [1, 2]
-    assert all("checkpoint/kumo/success" in each for each in recorder.logged)
-    assert recorder.starts[0] == recorder.starts[1] and recorder.starts[0][0] == world / "out"
-    assert [table.name for table in recorder.finished[-1].tables] == ["checkpoints_1"]
-
-
-@pytest.mark.slow
-def test_one_replica_of_this_machine_is_hosted_and_all_else_is_played_by_the_cluster(world):
-    write_checkpoint(world / "training" / "step-1", 1)
-    for number, (hosted, restart, more) in enumerate(
-        (
-            (True, False, []),
-            (False, True, []),
-            (False, False, ["cluster.replicas=2"]),
-            (False, False, ["cluster.address=auto"]),
-        )
-    ):
-        asked = []
-        options = Options(Folder(world / "training"), world / f"out-{number}", [*PLAN, *more], 2, True, None, restart)
-        watch = Watch(options, lambda settings, play, asked=asked: asked.append(play) or (75, None))
-        assert watch.watch() == 75, "a run that was stopped stops the watch"
-        assert asked == [watch.host.play if hosted else None]
+    write_checkpoint(toy.folder / "step-1", 1)
+    toy.play()
+    for step in (2, 5):
+        write_checkpoint(toy.folder / f"step-{step}", 1)
+        toy.play("tracker=recorder")
+    assert [each["checkpoint/step"] for each in recorder.logged] == [1, 2, 5]
+    assert recorder.starts[0] == recorder.starts[1] and recorder.starts[0][0] == toy.out
+    assert [len(each.tables[0].rows) for each in recorder.finished] == [2, 3]
 
 
 def test_a_stop_signal_ends_the_wait(world, capsys, monkeypatch):
