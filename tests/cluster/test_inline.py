@@ -1,15 +1,30 @@
 """``cluster=inline``: one engine in the driver's process, with the cluster's ledger, exit codes and resuming."""
 
+import asyncio
+import itertools
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 import ray
 
+from cluster.checkpoints.hosted import HostedEngine
+from cluster.config.settings import ClusterSettings
+from cluster.driver.start_failures import StartFailures
+from cluster.engines.base import Engine, EngineError, HubBusyError, Sampling
+from cluster.errors import RunFailedError
+from cluster.hosted.inline import _InlinePool
+from cluster.observe.progress import Progress
+from cluster.observe.run_statistics import RunStatistics
 from cluster.storage.stored_run import Run
+from evals.types import PlayerError
 from tests.cluster.conftest import EASY, ROOT
+from tests.cluster.test_checkpoints import write_checkpoint
 from tests.cluster.test_cli import run_here
 
 ENGINE = '''
@@ -71,6 +86,168 @@ def command(tmp_path, plugins_in):
     plugins_in(tmp_path)
     model = ["model=tiny", "~model.engine", f"+model.engine={{type:first,folder:{tmp_path}}}", "decoding=choice"]
     return ["run", *EASY, "suite.tasks_per_domain=4", "cluster=inline", *model, f"run_dir={tmp_path / 'run'}"]
+
+
+class Scripted(Engine):
+    """Starts or fails as scripted; is healthy until ``ill`` is set."""
+
+    starts_processes = False
+    max_num_seqs = 7
+    facts: ClassVar = {"cache_blocks": 3}
+
+    def __init__(self, error=None):
+        self.error, self.ill, self.closed = error, None, 0
+
+    async def start(self):
+        if self.error is not None:
+            raise self.error
+
+    async def check_health(self):
+        if self.ill is not None:
+            raise self.ill
+
+    async def complete(self, request):
+        raise self.ill or PlayerError("too long")
+
+    async def close(self):
+        self.closed += 1
+
+
+def inline_pool(folder, *engines):
+    """A pool of these engines, one after the other."""
+    left = iter(engines)
+    model = SimpleNamespace(name="m", make_engine=lambda: next(left))
+    cluster = ClusterSettings(health_seconds=0.001, health_timeout=0.05)
+    stats = RunStatistics()
+    made = _InlinePool(SimpleNamespace(model=model, cluster=cluster), stats, Progress(stats), None, folder / "logs")
+    made.add_runner("r", "driver")
+    return made
+
+
+async def ended(made, engines):
+    """Let each engine die once it is assigned; returns the error that ends the pool, and the names of its replicas."""
+    keep, names = asyncio.create_task(made.keep()), []
+    async with asyncio.timeout(5):
+        for engine in engines:
+            while not keep.done() and not {*made.replicas_of("r")} - {*names}:
+                await asyncio.sleep(0)
+            for name, replica in made.replicas_of("r").items():
+                names.append(name)
+                assert (replica.batch, replica.metered, made.stats.replicas_up) == (7, False, 1)
+                with pytest.raises(PlayerError):
+                    await replica.port.complete(None)
+                engine.ill = EngineError("no heartbeat")
+                with pytest.raises(EngineError):
+                    await replica.port.complete(None)
+        with pytest.raises(RunFailedError) as raised:
+            await keep
+    assert made.stats.replicas_up == 0 and not made.replicas_of("r")
+    return str(raised.value), names
+
+
+async def test_the_engine_of_this_process_is_replaced_twice_each_under_a_name_of_its_own(tmp_path, capsys):
+    engines = [Scripted() for _ in range(4)]
+    made = inline_pool(tmp_path, *engines)
+    error, names = await ended(made, engines[:3])
+    assert names == ["m-1", "m-2", "m-3"] and [each.closed for each in engines] == [1, 1, 1, 0]
+    log = tmp_path / "logs" / "replica-0.2.log"
+    assert error == f"the engine died or is unresponsive: no heartbeat; the end of the engine's output: {log}"
+    assert log.read_text().startswith("replica-0.2 in the driver's process: the engine died or is unresponsive")
+    assert (made.stats.replicas_wanted, made.stats.replicas_lost, made.stats.engines) == (
+        1,
+        2,
+        {"m": {"cache_blocks": 3}},
+    )
+    assert capsys.readouterr().err.count("starting another engine") == 2
+
+
+async def test_the_engine_of_this_process_is_tried_once_and_again_while_a_hub_is_busy(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("cluster.driver.start_failures.LONGEST_PASSING_BACKOFF", 0.0)
+    for first in (EngineError("no weights"), ValueError("no weights")):
+        error, names = await ended(inline_pool(tmp_path, Scripted(first), Scripted()), [])
+        assert "m: the engine cannot start: no weights" in error.replace("model=", "") and names == []
+    busy = [Scripted(HubBusyError("429")) for _ in range(5)]
+    last = Scripted(HubBusyError("429"))
+    with monkeypatch.context() as patch:
+        patch.setattr(StartFailures, "failed", lambda self, slot, place, reason: self.counted.update({slot: 1}))
+        assert "429" in (await ended(inline_pool(tmp_path, last), []))[0], "it has been busy for too long"
+    engines = [Scripted() for _ in range(3)]
+    _, names = await ended(inline_pool(tmp_path, *busy, *engines), engines)
+    assert len(names) == 3 and capsys.readouterr().err.count("trying again in 0 s") == 5
+
+
+async def test_an_engine_that_a_runner_reports_dead_or_that_does_not_answer_is_dead(tmp_path):
+    async def hangs():
+        await asyncio.sleep(60)
+
+    for said, by_runner in (("the engine died", True), ("the engine died or is unresponsive: ", False)):
+        engine = Scripted()
+        made = inline_pool(tmp_path, engine)
+        made._deaths = 2
+        keep = asyncio.create_task(made.keep())
+        async with asyncio.timeout(5):
+            while not made.replicas_of("r"):
+                await asyncio.sleep(0)
+            if by_runner:
+                made.lost(["m-0"])
+                await asyncio.sleep(0.01)
+                assert not keep.done(), "another engine"
+                made.lost(["m-1"])
+            else:
+                engine.check_health = hangs
+            with pytest.raises(RunFailedError, match=f"^{said};"):
+                await keep
+
+
+def test_an_engine_takes_the_weights_of_checkpoints_that_differ_in_nothing_else(tmp_path, capsys):
+    log, takes = [], [True, True]
+
+    class Takes(Scripted):
+        def __init__(self, number):
+            super().__init__()
+            self.number = number
+
+        async def load_weights(self, model):
+            log.append(f"{self.number} load {Path(model).name}")
+            if isinstance(answer := takes.pop(0), Exception):
+                raise answer
+            return answer
+
+        async def start(self):
+            log.append(f"{self.number} start")
+
+        async def close(self):
+            log.append(f"{self.number} close")
+
+    numbers = itertools.count()
+    for name, config in (("a", {}), ("b", {}), ("c", {"hidden": 3})):
+        write_checkpoint(tmp_path / name, ord(name), **config)
+    host = HostedEngine()
+
+    def ready(name, sampling=None, **settings):
+        log.clear()
+        engine = {"model": str(tmp_path / name), **settings}
+        made = SimpleNamespace(engine=engine, sampling=sampling or Sampling(), make_engine=lambda: Takes(next(numbers)))
+        assert host._loop.run(host.ready(made)).number == int(log[-1][0])
+        return log
+
+    assert ready("a") == ["0 start"]
+    assert ready("b") == ["0 load b"] and ready("a") == ["0 load a"]
+    assert ready("c") == ["0 close", "1 start"]
+    assert ready("c", Sampling(max_tokens=3)) == ["1 close", "2 start"]
+    assert ready("c", Sampling(max_tokens=3), seed=1) == ["2 close", "3 start"]
+    takes += [False, OSError("cut short")]
+    for number in (3, 4):
+        assert ready("c", Sampling(max_tokens=3), seed=1) == [
+            f"{number} load c",
+            f"{number} close",
+            f"{number + 1} start",
+        ]
+    assert "cannot take the weights of c; starting another one: cut short" in " ".join(capsys.readouterr().err.split())
+    assert host.started == 6
+    log.clear()
+    host.close()
+    assert log == ["5 close"]
 
 
 def starts(folder):
