@@ -5,23 +5,30 @@ import dataclasses
 import shutil
 from collections import Counter
 
+import pyarrow as pa
 import pytest
 
 from cluster.commands import run as module
 from cluster.commands.report import score_run
+from cluster.commands.resume import first_of_retry, scan_resume
 from cluster.commands.run import run, run_and_show
 from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, UserError
+from cluster.observe.run_statistics import RunStatistics
 from cluster.storage import durable
-from cluster.storage.provenance import read_versions
+from cluster.storage.provenance import read_versions, write_versions
+from cluster.storage.stop_rule import StoredRule, write_rule
 from cluster.storage.stored_run import Run
 from evals.conversation import Record
 from evals.ledger.ledger import open_ledger
 from evals.ledger.records import records_to_table
 from evals.players import BUILT_IN_PLAYERS
-from evals.suite import ledger_columns, play_episode
+from evals.stopping.rules import StopRule
+from evals.suite import ledger_columns, plan_for, play_episode
 from tests.cluster.conftest import settings_at
 from tests.cluster.test_cli import SMALL
 from tests.evals.test_ledger import flip_a_byte
+from tests.toy import ToySuite
+from tests.viewer_runs import add_part, write_run
 
 
 class World:
@@ -73,6 +80,85 @@ def attempts(tmp_path):
     ledger = open_ledger(tmp_path / "run")
     every = [row for batch in ledger.batches(["attempt", "status"], every_attempt=True) for row in batch.to_pylist()]
     return Counter((row["attempt"], row["status"]) for row in every)
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """Makes a run of two players of the toy suite with these rows: the number of an episode, status, attempt, session."""
+    suite = ToySuite(episodes=5)
+    plan = [each for name in ("m", "n") for each in plan_for(suite, {name: ""})]
+
+    def make(*rows, sessions=()):
+        records = [asyncio.run(play_episode(suite, each, BUILT_IN_PLAYERS["oracle"])) for each in plan]
+        tables = []
+        for number, status, attempt, session in rows:
+            record = Record(plan[number], None, "X: no", (), 1.0, "model") if status == "failed" else records[number]
+            row = records_to_table([record], ledger_columns(suite))
+            for name, value in (("attempt", pa.array([attempt], pa.int32())), ("session", pa.array([session]))):
+                row = row.set_column(row.column_names.index(name), name, value)
+            tables.append(row)
+        path = write_run(tmp_path / "run", plan, tables[0])
+        for number, row in enumerate(tables[1:], 2):
+            add_part(path, number, row)
+        write_versions(path, [{"config": {}, **each} for each in sessions])
+        return Run(path)
+
+    def scan(run, retry_failed):
+        stats = RunStatistics()
+        found = scan_resume(run, plan, stats, retry_failed)
+        counts = {name: (one.planned, one.done, one.failed) for name, one in stats.players.items()}
+        left = 500 * sum(each.calls for each in found.todo) + sum(each.prompt_tokens for each in found.todo)
+        assert stats._work_left == left
+        return (
+            [plan.index(each) for each in found.todo],
+            {plan.index(each): found.attempts[each.id] for each in plan if each.id in found.attempts},
+            found,
+            counts,
+        )
+
+    return make, scan
+
+
+def test_what_is_missing_is_played_and_what_has_failed_once_more_when_asked_for(stored):
+    make, scan = stored
+    run = make((0, "failed", 1, "a"), (1, "done", 1, "a"), (6, "failed", 3, "a"), (8, "done", 1, "b"))
+    todo, attempts, found, counts = scan(run, retry_failed=False)
+    assert (todo, attempts, found.retry, found.replaced) == ([2, 3, 4, 5, 7, 9], {}, (), ())
+    assert counts == {"m": (5, 1, 1), "n": (5, 1, 1)}
+    todo, attempts, found, counts = scan(run, retry_failed=True)
+    assert (todo, attempts, found.retry) == ([0, 2, 3, 4, 5, 6, 7, 9], {0: 1, 6: 3}, ())
+    assert counts == {"m": (5, 1, 0), "n": (5, 1, 0)}, "what is played again is not finished"
+
+
+def test_a_retry_goes_on_with_what_its_sessions_have_not_played(stored, monkeypatch):
+    make, scan = stored
+    monkeypatch.setattr("cluster.storage.provenance.versions", lambda: {"vllm": "2"})
+    sessions = [
+        {"id": "a", "vllm": "1"},
+        {"id": "b", "retry": "b", "vllm": "2"},
+        {"id": "c", "retry": "b", "vllm": "2"},
+    ]
+    failed = [(number, "failed", 1, "a") for number in (0, 1, 2, 3)]
+    run = make(*failed, (0, "failed", 2, "b"), (1, "done", 2, "b"), (2, "failed", 2, "c"), sessions=sessions)
+    todo, attempts, found, counts = scan(run, retry_failed=True)
+    assert (todo, attempts, found.retry) == ([3, 4, 5, 6, 7, 8, 9], {3: 1}, ("b", "c"))
+    assert (
+        counts == {"m": (5, 1, 2), "n": (5, 0, 0)} and first_of_retry(found.retry) == "b" and first_of_retry(()) == ""
+    )
+    assert found.changes == ["vllm 2 (earlier 1)"], "as long as a row of that session counts"
+    write_versions(run.path, [*sessions[:2], {**sessions[2], "complete": True}])
+    todo, attempts, found, _ = scan(Run(run.path), retry_failed=True)
+    assert (todo, attempts, found.retry) == ([0, 2, 3, 4, 5, 6, 7, 8, 9], {0: 2, 2: 2, 3: 1}, ()), "a new try"
+
+
+def test_with_a_rule_only_what_it_needs_is_played_and_what_is_retried_decides_nothing(stored):
+    make, scan = stored
+    run = make(*((number, "done" if number > 4 else "failed", 1, "a") for number in range(10)))
+    write_rule(run.path, StoredRule(StopRule("decided", against="n", most=2), "m", None))
+    needed = [number for number, each in enumerate(run.plan) if each.id in run.stopping.needed]
+    assert run.stopping.stopped and len(needed) == 4
+    assert scan(run, retry_failed=False)[0] == []
+    assert scan(run, retry_failed=True)[0] == [0, 1, 2, 3, 4], "their games are open again"
 
 
 @pytest.mark.slow
