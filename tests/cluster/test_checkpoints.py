@@ -21,7 +21,8 @@ from cluster.checkpoints import watch as watch_module
 from cluster.checkpoints.curve import Point, curve_tables, numbers
 from cluster.checkpoints.folder import Checkpoint, CheckpointError, Folder, likeness, tensors_of
 from cluster.checkpoints.watch import Options, Watch, balanced_part
-from cluster.config.settings import ClusterSettings, ReplicaNeeds
+from cluster.config.model import ReplicaNeeds
+from cluster.config.settings import ClusterSettings
 from cluster.engines.base import Engine
 from cluster.errors import RunFailedError, UserError
 from cluster.storage.stored_run import Run
