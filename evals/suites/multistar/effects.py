@@ -16,7 +16,7 @@ _STYLES = ("structured", "document")
 
 _MEASURES: dict[str, Callable[[Answered], float | None]] = {
     "accuracy": lambda answer: float(answer.right) if answer.counts else None,
-    "MSEval of perfect": lambda answer: answer.score.share if answer.score else None,
+    "MSEval of perfect": lambda answer: answer.score.share if answer.score and answer.counts else None,
 }
 
 

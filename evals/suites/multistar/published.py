@@ -33,10 +33,10 @@ def run_cells(answers: Iterable[Answered], subtask: str) -> list[RunCell]:
     for answer in answers:
         if answer.counts:
             add(answer, "accuracy", float(answer.right))
-        if answer.score is not None:
-            add(answer, "MSEval", answer.score.value)
-            if answer.parents:
-                add(answer, "NCMI", answer.score.parents_weight, attribute=answer.attribute)
+            if answer.score is not None:
+                add(answer, "MSEval", answer.score.value)
+        if answer.score is not None and answer.parents:
+            add(answer, "NCMI", answer.score.parents_weight, attribute=answer.attribute)
     return [RunCell(player, measure, dict(place), *sample) for (player, measure, place), sample in cells.items()]
 
 

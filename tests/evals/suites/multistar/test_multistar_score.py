@@ -13,12 +13,19 @@ from evals.stats.intervals import proportion_estimate
 from evals.suites.multistar import MultiStarSuite
 from evals.suites.multistar.answers import Answered
 from evals.suites.multistar.commands import main
-from evals.suites.multistar.comparison import ERRORS
-from evals.suites.multistar.data_set import asked_of, steps_of
+from evals.suites.multistar.comparison import ERRORS, error_table
+from evals.suites.multistar.data_set import asked_of, data_set_tables
+from evals.suites.multistar.effects import answer_measures
+from evals.suites.multistar.figures import multistar_figures
 from evals.suites.multistar.gains import gain_figures, gain_tables
-from evals.suites.multistar.questions import chain_questions
+from evals.suites.multistar.mseval import Score
+from evals.suites.multistar.paper import paper_tables
+from evals.suites.multistar.published import run_cells
+from evals.suites.multistar.questions import chain_questions, direct_questions
+from evals.tables import WRITERS
 from evals.types import LabelScores, Reply
 from tests.evals.suites.multistar.multistar_fakes import Refusing, Scripted, played, row_of, rows_of, tables_of
+from tests.golden import check_golden
 
 NUMBERS = {"configurations": ["center_single"], "attributes": ["number"], "puzzles": 1, "options": "uniform"}
 """Options drawn uniformly: then all questions count, those with one answer in every puzzle too."""
@@ -232,6 +239,173 @@ def test_errors_are_told_apart_where_they_can_be():
         assert table["vanilla/model", "1P"] == {"invalid": 1} and table["vanilla/none", "2R"] == {}
 
 
+def one_answer(player, mode, puzzle, node, right=False, **more):
+    """Of a question on a number with three options, answered with the second one."""
+    stages = {"single": "1P", "two": "2P", "one": "1R"}
+    asked = {"stage": stages[node.partition("_")[0]], "attribute": "number", "part": "", "failed": False, "options": 3}
+    given = {"counts": True, "answer": 1, "argmax_is_label": True, "mass": 0.9}
+    return Answered(player, mode, "center_single", puzzle, node, right=right, **asked | given | more)
+
+
+def test_a_wrong_answer_is_in_the_first_class_that_fits_and_its_twin_is_the_same_players_question_in_the_same_style():
+    two = {"node": "two_panels_1_2", "parents": ("single_panel_1", "single_panel_2")}
+    seen = [one_answer("a", "vanilla/model", 1, f"single_panel_{panel}", panel == 2) for panel in (1, 2)]
+    known = [one_answer("a", "vanilla/model", 2, f"single_panel_{panel}", True) for panel in (1, 2)]
+    truth = {
+        ("a", "vanilla/truth", 1): True,
+        ("a", "structured/truth", 1): False,
+        ("b", "vanilla/truth", 1): False,
+        ("a", "vanilla/truth", 2): True,
+    }
+    told = [one_answer(*place, right=right, **two) for place, right in truth.items()]
+    puzzles = [one_answer("a", "vanilla/model", puzzle, **two) for puzzle in (1, 2, 3)]
+    others = [
+        one_answer(player, f"{style}/model", 1, **two) for player, style in (("a", "structured"), ("b", "vanilla"))
+    ]
+    odd = [
+        one_answer("c", "vanilla", 1, "single_a", answer=None, names_absent=True),
+        one_answer("c", "vanilla", 1, "single_b", mass=0.49, names_absent=True),
+        one_answer("c", "vanilla", 1, "single_c", argmax_is_label=False),
+        one_answer("c", "vanilla", 1, "single_d", mass=0.5, names_absent=True),
+        one_answer("c", "vanilla", 1, "single_e", argmax_is_label=None, mass=None),
+        one_answer("c", "vanilla", 2, "single_f", failed=True, answer=None),
+        one_answer("c", "vanilla", 2, "two_g", names_absent=True),
+        one_answer("c", "vanilla", 2, "two_h"),
+        one_answer("c", "vanilla", 3, "two_i", right=True),
+    ]
+    rows = rows_of(error_table([*seen, *known, *told, *puzzles, *others, *odd]))
+    found = [
+        (
+            *(row[name] for name in ("player", "mode", "stage", "questions", "failed", "wrong")),
+            {name: row[name] for name in ERRORS if row[name]},
+            row["share undecided"].n and row["share undecided"].mean,
+        )
+        for row in rows
+    ]
+    assert found == [
+        ("a", "vanilla/model", "1P", 4, 0, 1, {"perception": 1}, 0),
+        # Told something wrong, and right when told the truth; told nothing wrong; nobody knows what it was told.
+        ("a", "vanilla/model", "2P", 3, 0, 3, {"propagation": 1, "reasoning": 1, "undecided": 1}, pytest.approx(1 / 3)),
+        ("a", "vanilla/truth", "2P", 2, 0, 0, {}, 0),
+        ("a", "structured/truth", "2P", 1, 0, 1, {"reasoning": 1}, 0),
+        ("b", "vanilla/truth", "2P", 1, 0, 1, {"reasoning": 1}, 0),
+        ("a", "structured/model", "2P", 1, 0, 1, {"reasoning": 1}, 0),
+        ("b", "vanilla/model", "2P", 1, 0, 1, {"reasoning": 1}, 0),
+        ("c", "vanilla", "1P", 6, 1, 5, {"invalid": 3, "hallucination": 1, "perception": 1}, 0),
+        ("c", "vanilla", "2P", 3, 0, 2, {"hallucination": 1, "undecided": 1}, 0.5),
+    ]
+
+
+def scored(value, *weights):
+    return Score(value, weights, (0.5,) * len(weights), 4)
+
+
+MIXED = [
+    *(
+        one_answer("b", "vanilla/model", puzzle, "two_x", puzzle == 1, score=score, parents=("p", "q"))
+        for puzzle, score in ((1, scored(1.25, 0.25, 0.125)), (2, scored(2.5, 0.5, 0.125)))
+    ),
+    one_answer("b", "vanilla/model", 3, "two_x", failed=True),
+    *(
+        one_answer("b", f"vanilla/{prior}", 3, "two_y", prior == "none", counts=False, attribute="shape", **more)
+        for prior, more in (("model", {"score": scored(3.5, 0.75), "parents": ("p",)}), ("none", {"score": scored(3)}))
+    ),
+    one_answer("b", "vanilla/model", 3, "one_z", attribute="color"),
+    one_answer("b", "vanilla/none", 1, "two_x", True, score=scored(2), options=4),
+    one_answer("b", "vanilla/none", 1, "single_x", score=scored(0.5)),
+    one_answer("a", "structured/truth", 1, "single_x", True, score=scored(2.875), options=2),
+    one_answer("a", "structured/truth", 1, "one_x", True, score=scored(3, 0.625), attribute="color", parents=("p",)),
+]
+"""Of two players; questions on shape are links."""
+
+
+def test_the_papers_tables_hold_per_cent_and_means_by_player_style_prior_and_stage_without_links():
+    measured, own, true, gains = paper_tables(MIXED)
+    assert measured.columns == ("Model", "Metric", "Prompt", "Prior", "1P", "2P", "1R")
+    rows = [
+        tuple(cell if cell is None or isinstance(cell, str) else float(cell) for cell in row) for row in measured.rows
+    ]
+    assert rows == [
+        ("b", "Acc", "vanilla", "w", None, 33.3, 0),
+        ("b", "Acc", "vanilla", "w/o", 0, 100, None),
+        ("b", "MSEval", "vanilla", "w", None, 1.88, None),
+        ("b", "MSEval", "vanilla", "w/o", 0.5, 2, None),
+        ("a", "Acc", "structured", "GT", 100, None, 100),
+        ("a", "MSEval", "structured", "GT", 2.88, None, 3),
+    ]
+    weights = [
+        (table.name, table.columns[2:], [(*row[:2], *map(float, row[2:])) for row in table.rows])
+        for table in (own, true)
+    ]
+    assert weights == [
+        ("multistar_paper_weights_vanilla_model", ("1P to 2P",), [("b", "number", 0.5), ("b", "shape", 0.75)]),
+        ("multistar_paper_weights_structured_truth", ("1P, 2P to 1R",), [("a", "color", 0.62)]),
+    ]
+    assert [(*row[:3], float(row[3])) for row in gains.rows[:2]] == [
+        ("b", "Acc", "vanilla", -66.7),
+        ("b", "MSEval", "vanilla", -6.2),
+    ]
+
+
+def test_cells_beside_the_paper_and_paired_measures_leave_links_out_as_the_tables_do():
+    cells = [
+        (cell.player, cell.measure, cell.cell, [*cell.values], [puzzle for _, puzzle in cell.games])
+        for cell in run_cells(MIXED[:6], "chain")
+    ]
+    told = {"subtask": "chain", "style": "vanilla", "prior": "model"}
+    assert cells == [
+        ("b", "accuracy", {**told, "stage": "2P"}, [1, 0, 0], [1, 2, 3]),
+        ("b", "MSEval", {**told, "stage": "2P"}, [1.25, 2.5], [1, 2]),
+        ("b", "NCMI", {**told, "attribute": "number", "stage": "2P"}, [0.375, 0.625], [1, 2]),
+        ("b", "NCMI", {**told, "attribute": "shape", "stage": "2P"}, [0.75], [3]),
+        ("b", "accuracy", {**told, "stage": "1R"}, [0], [3]),
+    ]
+    accuracy, mseval = answer_measures(MIXED, "b")
+    place = ("vanilla", "model", "2P")
+    assert [(one.cell, one.unit, one.value) for one in mseval.observations] == [
+        (place, ("vanilla/model", "two_x"), 1.25 / 4),
+        (place, ("vanilla/model", "two_x"), 2.5 / 4),
+        (("vanilla", "none", "2P"), ("vanilla/none", "two_x"), 0.5),
+        (("vanilla", "none", "1P"), ("vanilla/none", "single_x"), 0.125),
+    ]
+    assert [one.value for one in accuracy.observations] == [1, 0, 0, 0, 1, 0]
+
+
+def test_figures_draw_accuracy_chance_and_weights_by_what_was_told():
+    figures = {figure.name.removeprefix("multistar_"): figure for figure in multistar_figures(MIXED, "chain")}
+    drawn = {}
+    for name in ("stages", "priors", "attributes", "weights"):
+        for series in figures[name].series:
+            values = [
+                value if value is None or isinstance(value, float) else (round(value.mean, 3), value.n)
+                for value in series.y
+            ]
+            drawn[name, series.panel, series.name] = dict(zip(series.x, values, strict=True))
+    own, nothing, truth = (
+        f"{style}, told {what}"
+        for style, what in (("vanilla", "own answers"), ("vanilla", "nothing"), ("structured", "the truth"))
+    )
+    of_own = {"1P": None, "2P": (0.333, 3), "1R": (0, 1)}
+    of_nothing = {"1P": (0, 1), "2P": (1, 1), "1R": None}
+    assert drawn == {
+        ("stages", own, "b"): of_own,
+        ("stages", nothing, "b"): of_nothing,
+        ("stages", truth, "a"): {"1P": (1, 1), "2P": None, "1R": (1, 1)},
+        ("stages", own, "chance"): {"1P": None, "2P": 1 / 3, "1R": 1 / 3},
+        ("stages", nothing, "chance"): {"1P": 1 / 3, "2P": 1 / 4, "1R": None},
+        ("stages", truth, "chance"): {"1P": 1 / 2, "2P": None, "1R": 1 / 3},
+        ("priors", "b", own): of_own,
+        ("priors", "b", nothing): of_nothing,
+        ("attributes", own, "b"): {"number": (0.333, 3), "color": (0, 1)},
+        ("attributes", nothing, "b"): {"number": (0.5, 2), "color": None},
+        ("attributes", truth, "a"): {"number": (1, 1), "color": (1, 1)},
+        ("weights", f"b, {own}", "number"): {"1P to 2P": (0.5, 2), "1P, 2P to 1R": None},
+        ("weights", f"b, {own}", "shape"): {"1P to 2P": (0.75, 1), "1P, 2P to 1R": None},
+        ("weights", f"a, {truth}", "color"): {"1P to 2P": None, "1P, 2P to 1R": (0.625, 1)},
+    }
+    assert {series.reference for series in figures["stages"].series} == {True, False}
+
+
 # --- what is missing -------------------------------------------------------------------------------------------------
 
 
@@ -387,23 +561,19 @@ def test_no_gain_is_told_where_nothing_was_reached_without():
     assert not [*gain_tables(answers_with_and_without(0, 5)), *gain_figures(answers_with_and_without(0, 5))]
 
 
-def test_a_set_is_described_by_its_questions_words_and_steps(capsys):
-    assert main(argparse.Namespace(multistar_command="describe", subtask="chain", puzzles=1)) == 0
-    said = capsys.readouterr().out
-    row = next(line.split() for line in said.splitlines() if line.startswith("1P"))
-    assert row[:3] == ["1P", "165", "3.30"] and "56 pictures, 392 questions" in said
-    uses = {
-        line[:18].strip(): int(line.split()[-2])
-        for line in said.splitlines()
-        if line.startswith(("find a rule", "compare"))
-    }
-    assert uses == {"find a rule": 110, "compare": 110}
+def test_sets_are_described_by_their_questions_words_and_steps():
+    parts = []
+    for subtask, make in (("chain", chain_questions), ("direct", direct_questions)):
+        asked = []
+        for name in ("distribute_four", "in_distribute_four_out_center_single"):
+            asked += asked_of(make(generate(name, 3), 0, "uniform"))
+        parts += map(WRITERS[".md"], data_set_tables(asked, subtask))
+    check_golden("multistar_data_set", "\n".join(parts))
 
 
-def test_prompts_are_longer_by_the_true_answers_that_they_tell():
-    first, *_, last = (one for one in asked_of(chain_questions(generate("center_single", 1), 0)))
-    assert first.alone == first.told and last.told > last.alone
-    assert steps_of(last.question) == ("read all panels", "find the rules", "choose a panel")
+def test_the_command_describes_a_set(capsys):
+    assert main(argparse.Namespace(multistar_command="describe", subtask="direct", puzzles=1)) == 0
+    assert "63 pictures, 125 questions" in capsys.readouterr().out
 
 
 def test_a_set_of_no_puzzles_is_refused(capsys):
