@@ -1,6 +1,7 @@
 """One small run of KidGym, pinned: games, prompts, pixels, replies' fate, every table and what the figures draw."""
 
 import asyncio
+import dataclasses
 import hashlib
 
 from envs.picture import Picture
@@ -27,14 +28,15 @@ def parts_of(record):
 
 
 def line_of(record):
-    """An episode with its words, the pixels of its first and last picture, and its actions."""
+    """An episode with what it is expected to take, its words, its first and last picture, and what came of it."""
     words = "\n\n".join(part for part in parts_of(record) if isinstance(part, str))
     frames = [part for part in parts_of(record) if isinstance(part, Picture)]
     pixels = " ".join(digest(frame.render().tobytes()) for frame in (frames[0], frames[-1]))
     actions = " > ".join(str(turn.action) for turn in record.turns)
     episode = record.episode
     place = f"{episode.player} {episode.task} {episode.level} {episode.mode}"
-    return f"{episode.id[:12]} {place} {digest(words)} {pixels} {actions}"
+    expected = f"{episode.budget} {episode.calls:g} {episode.prompt_tokens:.0f}"
+    return f"{episode.id[:12]} {place} {expected} {digest(words)} {pixels} {digest(repr(record.outcome))} {actions}"
 
 
 def play(suite, names):
@@ -47,7 +49,9 @@ def test_a_run_is_what_it_was():
     plan, records = play(SUITE, PLAYERS)
     _, of_modes = play(MODES, ["oracle"])
     run = RunData.of_tables(plan_to_table(plan), records_to_table(records, ledger_columns(SUITE))).of("kidgym")
-    parts = ["# Episodes: id, what, words, pixels of the first and the last picture, actions"]
+    parts = [
+        "# Episodes: id, what, budget and expected calls and tokens, words, first and last picture, outcome, actions"
+    ]
     parts += [line_of(record) for record in [*records, *of_modes]]
     for record in [records[0], *of_modes]:
         first = [str(part) if isinstance(part, str) else "[picture]" for part in parts_of(record)]
@@ -61,5 +65,6 @@ def test_a_run_is_what_it_was():
         drawn = "; ".join(
             f"{each.panel}/{each.name} {len(each.x)} {digest(repr((each.x, each.y)))}" for each in figure.series
         )
-        parts += ["", f"# Figure {figure.name}: {figure.title}", drawn]
+        frame = dataclasses.replace(figure, series=())
+        parts += ["", f"# Figure {figure.name}: {figure.title}", drawn, digest(repr(frame))]
     check_golden("kidgym", "\n".join(parts))

@@ -1,6 +1,7 @@
 """One small run of KUMO, pinned: prompts, ids, replies' fate, every table and what the figures draw."""
 
 import asyncio
+import dataclasses
 import hashlib
 
 from evals.ledger.records import plan_to_table, records_to_table
@@ -27,13 +28,14 @@ def played():
 def test_a_run_is_what_it_was():
     plan, records = played()
     run = RunData.of_tables(plan_to_table(plan), records_to_table(records, ledger_columns(SUITE))).of("kumo")
-    parts = ["# Episodes: id, what, prompts, actions"]
+    parts = ["# Episodes: id, what, budget and expected calls and tokens, prompts, outcome, actions"]
     for record in records:
         episode = record.episode
         chats = "\n\n".join(str(part) for turn in record.turns for message in turn.turn.chat for part in message.parts)
         actions = " > ".join(str(turn.action) for turn in record.turns)
         place = f"{episode.player} {episode.task} {episode.level} {episode.index}.{episode.repeat}"
-        parts.append(f"{episode.id[:12]} {place} {digest(chats)} {actions}")
+        expected = f"{episode.budget} {episode.calls:g} {episode.prompt_tokens:.0f}"
+        parts.append(f"{episode.id[:12]} {place} {expected} {digest(chats)} {digest(repr(record.outcome))} {actions}")
     first = records[0].turns[0].turn.chat
     parts += ["", "# The first prompt", *(f"[{message.role}]\n{message.parts[0]}" for message in first)]
     for section in ("paper", "scores", "diagnostics"):
@@ -43,5 +45,6 @@ def test_a_run_is_what_it_was():
         drawn = "; ".join(
             f"{each.panel}/{each.name} {len(each.x)} {digest(repr((each.x, each.y)))}" for each in figure.series
         )
-        parts += ["", f"# Figure {figure.name}: {figure.title}", drawn]
+        frame = dataclasses.replace(figure, series=())
+        parts += ["", f"# Figure {figure.name}: {figure.title}", drawn, digest(repr(frame))]
     check_golden("kumo", "\n".join(parts))

@@ -1,6 +1,7 @@
 """Two small runs of MultiStAR, pinned: ids, prompts, pixels, keys and replies, every table and what the figures draw."""
 
 import asyncio
+import dataclasses
 import hashlib
 import itertools
 
@@ -58,13 +59,15 @@ def test_a_run_is_what_it_was(name):
     players = built_in_players(suite)
     plan = plan_for(suite, dict.fromkeys(("oracle", "random"), ""))
     records = [asyncio.run(play_episode(suite, episode, players[episode.player])) for episode in plan]
-    parts = ["# Episodes: id, what, words, pixels, keys, replies"]
+    parts = ["# Episodes: id, what, budget and expected calls and tokens, words, pixels, keys, replies, outcome"]
     for record in records:
         episode, nodes = record.episode, record.outcome.extra["nodes"]
         keys = "".join(str(node[6]) for node in nodes)
         replies = digest(" ".join(turn.reply.text for turn in record.turns))
         place = f"{episode.player} {episode.level} {episode.mode} {episode.index}"
-        parts.append(f"{episode.id[:12]} {place} {' '.join(shown(record.turns))} {keys} {replies}")
+        expected = f"{episode.budget} {episode.calls:g} {episode.prompt_tokens:.0f}"
+        outcome = digest(repr(record.outcome))
+        parts.append(f"{episode.id[:12]} {place} {expected} {' '.join(shown(record.turns))} {keys} {replies} {outcome}")
     first = records[0].turns[0].turn.chat
     parts += ["", "# The first prompt"]
     for message in first:
@@ -77,5 +80,6 @@ def test_a_run_is_what_it_was(name):
         drawn = "; ".join(
             f"{each.panel}/{each.name} {len(each.x)} {digest(repr((each.x, each.y)))}" for each in figure.series
         )
-        parts += ["", f"# Figure {figure.name}: {figure.title}", drawn]
+        frame = dataclasses.replace(figure, series=())
+        parts += ["", f"# Figure {figure.name}: {figure.title}", drawn, digest(repr(frame))]
     check_golden(f"multistar_{name}", "\n".join(parts))
