@@ -8,7 +8,6 @@ import random
 import pytest
 
 from envs.kumo import Action, OptimalSearch, State, Task, exact
-from evals.conversation import PlayedTurn, Record
 from evals.ledger.records import plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
 from evals.suite import built_in_players, ledger_columns, plan_for, play_episode
@@ -18,7 +17,7 @@ from evals.suites.kumo.judge import Errors, judge, situation, values_after
 from evals.suites.kumo.searched_game import puzzles_of
 from evals.suites.kumo.shortcuts import EXACT, odds_of, shortcuts_of
 from evals.suites.kumo.show import game_text
-from evals.types import Outcome, PlayerError, Reply, Turn
+from evals.types import PlayerError, Reply
 from tests.envs.kumo_games import random_game
 
 # Split rules out a and b, or c and d; each of the others only one truth. What shows is always the first outcome.
@@ -197,61 +196,6 @@ def test_exact_play_is_a_player_and_stands_in_the_ledger_the_table_and_the_view(
 
 
 SUITE = KumoSuite(domains=["medical"], difficulties=["easy"], tasks_per_domain=4, repeats=1)
-
-
-def a_record(episode, success, *, tests=0, ending=None, idle=0, late=0, regret=(), **extra):
-    extra |= {"tests": tests, "ending": ending, "idle_tests": idle, "late_tests": late, "regret": list(regret)}
-    turn = PlayedTurn(Turn(episode, 0, ()), Reply(""))
-    return Record(episode, Outcome(success, tests + 1, extra=extra), "", (turn,), 1.0)
-
-
-def test_planning_and_deduction_are_told_apart():
-    plan = [episode.assigned("model", "") for episode in SUITE.plan()]
-    records = [
-        a_record(plan[0], True, tests=2, ending="certain", regret=(0.0, 0.5)),
-        a_record(plan[1], True, tests=1, ending="early", regret=(0.25,)),
-        a_record(plan[2], False, tests=4, ending="excluded", idle=2, late=1, regret=(0.0, 1.0, 1.0, None)),
-        Record(plan[3], None, "PlayerError: gone", (), 1.0),
-    ]
-    ledger = records_to_table(records, ledger_columns(SUITE))
-    run = RunData.of_tables(plan_to_table(plan), ledger).of("kumo")
-    planning, deduction = (
-        [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-        for table in diagnose_kumo(run.plan, run.episodes())  # no third one: these rows hold nothing by the guarantee
-    )
-    [row] = planning
-    assert (row["player"], row["difficulty"], row["done"], row["tests"]) == ("model", "easy", 3, 7)
-    assert row["regret"].mean == pytest.approx((0.5 + 0.25) / 2), (
-        "a run that was not searched throughout does not count"
-    )
-    assert row["best tests"] == pytest.approx(2 / 6)
-    assert (row["idle tests"], row["late tests"]) == (2 / 7, 1 / 7)
-    [row] = deduction
-    shares = [row[name].mean for name in ("certain", "early", "overlooked", "excluded", "none named", "lucky")]
-    assert shares == pytest.approx([1 / 3, 1 / 3, 0, 1 / 3, 0, 1 / 3])
-
-
-def test_what_follows_from_the_guarantee_is_judged_apart_from_the_rest():
-    plan = [episode.assigned("model", "") for episode in SUITE.plan()]
-
-    def record(place, success, ending, exact, after, late, regret):
-        by_guarantee = {"exact_ending": exact, "exact_certain_after": after, "exact_late_tests": late}
-        extra = by_guarantee | {"exact_regret": regret}
-        return a_record(plan[place], success, tests=2, ending=ending, regret=(0.5, 0.5), late=2, **extra)
-
-    records = [
-        record(0, True, "early", "certain", 1, 1, [0.0, 0.25]),
-        record(1, True, "early", "certain", 2, 0, [0.0]),
-        record(2, True, "certain", "early", None, 0, [1.0, 1.0]),
-        record(3, False, "excluded", None, None, 0, [None, 2.0]),
-    ]
-    run = RunData.of_tables(plan_to_table(plan), records_to_table(records, ledger_columns(SUITE))).of("kumo")
-    table = diagnose_kumo(run.plan, run.episodes())[2]
-    [row] = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-    means = [row[name].mean for name in ("certain after", "late tests", "regret")]
-    assert means == pytest.approx([1.5, 1 / 4, (0.25 + 2.0) / 2]) and row["best tests"] == pytest.approx(2 / 6)
-    shares = [row[name].mean for name in ("certain", "early", "overlooked", "excluded", "none named", "lucky")]
-    assert shares == pytest.approx([1 / 2, 1 / 4, 0, 0, 1 / 4, 1 / 4])
 
 
 # --- the view --------------------------------------------------------------------------------------------------------

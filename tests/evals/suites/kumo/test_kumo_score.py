@@ -10,8 +10,10 @@ from evals.ledger.records import plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
 from evals.suite import ledger_columns
 from evals.suites.kumo import KumoSuite
+from evals.suites.kumo.diagnose import diagnose_kumo
 from evals.suites.kumo.figures import kumo_figures
-from evals.suites.kumo.repeats import join_runs
+from evals.suites.kumo.judge import ENDINGS
+from evals.suites.kumo.repeats import Run, join_runs
 from evals.suites.kumo.score import score_kumo
 from evals.types import Episode, Outcome, Reply, Turn
 
@@ -167,3 +169,65 @@ def test_domains_stand_in_one_order_in_all_panels_of_the_figure():
     ]
     orders = {tuple(series.name for series in members) for members in figure.panels.values()}
     assert len(figure.panels) == 2 and len(orders) == 1, "though each domain is the easier one in one of them"
+
+
+def judged(episode, success, tests, **extra):
+    record = played(episode, success, tests, 5)
+    return dataclasses.replace(record, outcome=Outcome(success, tests + 1, extra={**record.outcome.extra, **extra}))
+
+
+def test_a_run_is_told_by_each_column_of_its_row_and_its_task_by_a_run_that_is_done():
+    counts = {"shipped_optimal_actions": 6, "tied_optimal_actions": 6.5, "malformed": True, "n_actions": 9}
+    row = {"parse_errors": 3, "parse_failed": True, "ending": "early", "idle_tests": 7, "late_tests": 8}
+    exact = {"exact_certain_after": 4, "exact_ending": "excluded", "exact_late_tests": 1, "exact_regret": [None, 0.125]}
+    lost = {"regret": [0.5, None, 0.25]}
+    games = [an_episode(index=3, repeat=repeat, domain="music") for repeat in (0, 1)]
+    games.append(dataclasses.replace(games[0], level="hard", index=4))
+    records = [judged(games[0], False, 2, **counts, **row, **exact, **lost), failed(games[1], tokens=40)]
+    run = RunData.of_tables(plan_to_table(games), records_to_table(records, COLUMNS)).of("kumo")
+    done, broken, waiting = join_runs(run.plan, run.episodes())
+    of_task = {"player": "model", "difficulty": "easy", "domain": "music", "index": 3, "optimal_actions": 5}
+    of_task |= {name: counts[name] for name in ("shipped_optimal_actions", "tied_optimal_actions", "malformed")}
+    assert done == Run(
+        **{"episode_id": games[0].id, "status": "done", "success": False, "tests": 2, "tokens": 100, "cut_off": 1},
+        **of_task
+        | row
+        | exact
+        | {"offered": 9, "regret": (0.5, 0.25), "exact_regret": (0.125,), "game": games[0].group},
+    )
+    assert broken == Run(
+        **{"episode_id": games[1].id, "status": "failed", "success": False, "tests": 0, "tokens": 40, "offered": 6},
+        **of_task | {"parse_errors": 0, "parse_failed": False, "game": games[1].group},
+    )
+    assert (waiting.status, waiting.offered, waiting.optimal_actions, waiting.tokens) == ("", 16, None, 0)
+    assert (done.actions, done.published_actions, done.published_relative_actions) == (10, 10, 10 / 7 - 1)
+
+
+def test_planning_and_deduction_are_shares_of_tests_and_of_runs():
+    endings = [name for count, name in enumerate((*ENDINGS, ""), 1) for _ in range(count)]
+    games = [an_episode(index=index) for index in range(15)]
+    records = []
+    for number, (game, ending) in enumerate(zip(games, endings, strict=True)):
+        exact = {"exact_ending": endings[number - 1], "exact_late_tests": number % 3} if number < 13 else {}
+        records.append(judged(game, number in (0, 1, 3), 1, ending=ending, idle_tests=0, regret=[None], **exact))
+    records[1] = judged(games[1], True, 4, ending="early", idle_tests=2, late_tests=1, regret=[0.0, 0.5, 0.25, 0.0])
+    more = {"exact_regret": [0.0, 0.75, 0.0], "exact_certain_after": 2, "exact_late_tests": 5, "exact_ending": "early"}
+    records[2] = judged(games[2], False, 3, ending="early", idle_tests=1, late_tests=3, regret=[0.0, None, 1.0], **more)
+    gone = an_episode(index=15)
+    tables = tables_of([*records, failed(gone, tokens=40)], [*games, gone], diagnose_kumo)
+    planning, deduction, guarantee = [rows_of(table)[0] for table in tables.values()]
+    tests = 4 + 3 + 13
+    assert (planning["done"], planning["tests"], planning["regret"].mean, planning["regret"].n) == (15, tests, 0.75, 1)
+    shares = [planning[name] for name in ("best tests", "idle tests", "late tests")]
+    assert shares == pytest.approx([3 / 6, 3 / tests, 4 / tests])
+    shown = (*ENDINGS, "none named")
+    assert [deduction[name].mean for name in shown] == pytest.approx([count / 15 for count in (1, 2, 3, 4, 5)])
+    assert deduction["lucky"].mean == pytest.approx(2 / 15), "all but the one that was certain"
+    # Three runs were not judged by the guarantee; but for one, the others ended in it as the run before them did without.
+    assert guarantee["done"] == 12
+    assert [guarantee[name].mean for name in shown] == pytest.approx([0 / 12, 2 / 12, 3 / 12, 4 / 12, 3 / 12])
+    assert (guarantee["certain after"].mean, guarantee["certain after"].n) == (2, 1)
+    assert (guarantee["regret"].mean, guarantee["regret"].n) == (0.75, 1)
+    assert guarantee["best tests"] == pytest.approx(2 / 3)
+    assert guarantee["late tests"].mean == pytest.approx((5 + sum(n % 3 for n in range(13) if n not in (1, 2))) / 12)
+    assert guarantee["lucky"].mean == pytest.approx(2 / 12)
