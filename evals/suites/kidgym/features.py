@@ -130,7 +130,7 @@ def _said(world: World, steps: Sequence[Step]) -> Values:
     if given:
         values["direction: given in the goal"] = given[0]
         values["direction: way to turn"] = "".join(_WAY.findall(world.goal))
-    for verb in {step.action.verb for step in steps}:
+    for verb in dict.fromkeys(step.action.verb for step in steps):
         values[f"text: done before: {verb}"] = float(sum(step.action.verb == verb for step in steps))
     return values
 
@@ -405,8 +405,9 @@ def _together(world: World, cell: int, target: Item, carried: Item, opening: Fra
     """How the thing that is used stands to the thing that it is used on."""
     values: Values = {}
     aimed, used = traits(target.sprite), traits(carried.sprite)
-    for sense in aimed.keys() & used.keys():
-        values[f"{sense}: carried as the target"] = aimed[sense] == used[sense]
+    for sense in aimed:
+        if sense in used:
+            values[f"{sense}: carried as the target"] = aimed[sense] == used[sense]
     if world.hint is not None and world.hint.style == "pairs":
         values |= _as_partner(world.hint, aimed, used)
     if cell in BOARD and "side" in used:

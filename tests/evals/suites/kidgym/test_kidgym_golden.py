@@ -2,32 +2,29 @@
 
 import asyncio
 import dataclasses
-import hashlib
 
+from envs.kidgym.chance import BALANCED_CHANCE
 from envs.picture import Picture
 from evals.ledger.records import plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
 from evals.suite import built_in_players, ledger_columns, plan_for, play_episode
 from evals.suites.kidgym import KidGymSuite
 from evals.tables import WRITERS
-from tests.golden import check_golden
+from tests.golden import Watched, check_golden, digest
 
 SUITE = KidGymSuite(modes=["zero_shot"], episodes=1)
 MODES = KidGymSuite(tasks=["CL"], levels=[1], modes=["cot", "icl"], episodes=1)
+BALANCED = KidGymSuite(tasks=list(BALANCED_CHANCE), variant="balanced", modes=["zero_shot"], episodes=1)
 MOST_ROWS = 40
 """Longer tables are pinned by their digest."""
 PLAYERS = ("oracle", "random", "first_option")
-
-
-def digest(content):
-    return hashlib.sha256(content if isinstance(content, bytes) else content.encode()).hexdigest()[:12]
 
 
 def parts_of(record):
     return [part for turn in record.turns for message in turn.turn.chat for part in message.parts]
 
 
-def line_of(record):
+def line_of(record, told=""):
     """An episode with what it is expected to take, its words, its first and last picture, and what came of it."""
     words = "\n\n".join(part for part in parts_of(record) if isinstance(part, str))
     frames = [part for part in parts_of(record) if isinstance(part, Picture)]
@@ -36,13 +33,23 @@ def line_of(record):
     episode = record.episode
     place = f"{episode.player} {episode.task} {episode.level} {episode.mode}"
     expected = f"{episode.budget} {episode.calls:g} {episode.prompt_tokens:.0f}"
-    return f"{episode.id[:12]} {place} {expected} {digest(words)} {pixels} {digest(repr(record.outcome))} {actions}"
+    return (
+        f"{episode.id[:12]} {place} {expected} {digest(words)} {pixels} {digest(repr(record.outcome))}{told} {actions}"
+    )
 
 
 def play(suite, names):
     players = built_in_players(suite)
     plan = plan_for(suite, dict.fromkeys(names, ""))
     return plan, [asyncio.run(play_episode(suite, episode, players[episode.player])) for episode in plan]
+
+
+def watched(suite):
+    """An episode of ``random`` in each cell, with what can be told of its options."""
+    player = built_in_players(suite)["random"]
+    for episode in plan_for(suite, {"random": ""}):
+        watching = Watched(player)
+        yield line_of(asyncio.run(play_episode(suite, episode, watching)), f" {watching.digests}")
 
 
 def test_a_run_is_what_it_was():
@@ -53,6 +60,8 @@ def test_a_run_is_what_it_was():
         "# Episodes: id, what, budget and expected calls and tokens, words, first and last picture, outcome, actions"
     ]
     parts += [line_of(record) for record in [*records, *of_modes]]
+    parts += ["", "# The same of random play, with features, shortcuts and remaining steps behind the outcome"]
+    parts += [*watched(SUITE), *watched(BALANCED)]
     for record in [records[0], *of_modes]:
         first = [str(part) if isinstance(part, str) else "[picture]" for part in parts_of(record)]
         parts += ["", f"# The prompt, {record.episode.mode}", *first]

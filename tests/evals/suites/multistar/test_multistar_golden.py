@@ -2,7 +2,6 @@
 
 import asyncio
 import dataclasses
-import hashlib
 import itertools
 
 import pytest
@@ -15,7 +14,7 @@ from evals.suite import built_in_players, ledger_columns, plan_for, play_episode
 from evals.suites.multistar import MultiStarSuite
 from evals.suites.multistar.questions import chain_questions, direct_questions
 from evals.tables import WRITERS
-from tests.golden import check_golden
+from tests.golden import Watched, check_golden, digest
 
 SUITES = {
     "chain": MultiStarSuite(configurations=["center_single"], puzzles=1, priors=["none", "model"]),
@@ -23,10 +22,6 @@ SUITES = {
         subtask="direct", configurations=["in_distribute_four_out_center_single"], puzzles=1, render="official"
     ),
 }
-
-
-def digest(content):
-    return hashlib.sha256(content if isinstance(content, bytes) else content.encode()).hexdigest()[:12]
 
 
 def shown(turns):
@@ -58,16 +53,21 @@ def test_a_run_is_what_it_was(name):
     suite = SUITES[name]
     players = built_in_players(suite)
     plan = plan_for(suite, dict.fromkeys(("oracle", "random"), ""))
-    records = [asyncio.run(play_episode(suite, episode, players[episode.player])) for episode in plan]
-    parts = ["# Episodes: id, what, budget and expected calls and tokens, words, pixels, keys, replies, outcome"]
-    for record in records:
+    watching = [Watched(players[episode.player]) for episode in plan]
+    records = [asyncio.run(play_episode(suite, *each)) for each in zip(plan, watching, strict=True)]
+    parts = [
+        "# Episodes: id, what, budget and expected calls and tokens, words, pixels, keys, replies, outcome, features, shortcuts"
+    ]
+    for record, told in zip(records, watching, strict=True):
         episode, nodes = record.episode, record.outcome.extra["nodes"]
         keys = "".join(str(node[6]) for node in nodes)
         replies = digest(" ".join(turn.reply.text for turn in record.turns))
         place = f"{episode.player} {episode.level} {episode.mode} {episode.index}"
         expected = f"{episode.budget} {episode.calls:g} {episode.prompt_tokens:.0f}"
         outcome = digest(repr(record.outcome))
-        parts.append(f"{episode.id[:12]} {place} {expected} {' '.join(shown(record.turns))} {keys} {replies} {outcome}")
+        parts.append(
+            f"{episode.id[:12]} {place} {expected} {' '.join(shown(record.turns))} {keys} {replies} {outcome} {told.digests}"
+        )
     first = records[0].turns[0].turn.chat
     parts += ["", "# The first prompt"]
     for message in first:
