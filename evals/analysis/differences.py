@@ -27,18 +27,13 @@ def differences_table(first: Side, second: Side, ignored: Collection[str]) -> Ta
     if first.player != second.player:
         rows.append(("player", first.player, second.player))
     if first.run is not second.run:
-        sides = [dict(flat_settings(side.run.settings, ignored)) for side in (first, second)]
-        rows += [
-            (name, *(_shown(side.get(name)) for side in sides))
-            for name in dict.fromkeys([*sides[0], *sides[1]])
-            if sides[0].get(name) != sides[1].get(name)
-        ]
-        versions = [_versions(side.run.sessions) for side in (first, second)]
-        rows += [
-            (f"version of {name}", *(", ".join(side.get(name, [])) or "–" for side in versions))
-            for name in dict.fromkeys([*versions[0], *versions[1]])
-            if versions[0].get(name) != versions[1].get(name)
-        ]
+        one = dict(flat_settings(first.run.settings, ignored))
+        other = dict(flat_settings(second.run.settings, ignored))
+        for name in _differing(one, other):
+            rows.append((name, _shown(one.get(name)), _shown(other.get(name))))
+        one, other = _versions(first.run.sessions), _versions(second.run.sessions)
+        for name in _differing(one, other):
+            rows.append((f"version of {name}", _listed(one.get(name)), _listed(other.get(name))))
     notes = _prompt_notes(first, second)
     if not rows:
         notes = ["No setting and no version differs: what differs is chance.", *notes]
@@ -50,17 +45,22 @@ def flat_settings(settings: Any, ignored: Collection[str] = (), path: str = "") 
     """All values of a resolved configuration by their path; a part of a bundle goes by its name, not its number."""
     if path in ignored:
         return
-    is_bundle = isinstance(settings, list) and any(isinstance(part, Mapping) for part in settings)
     if isinstance(settings, Mapping):
         parts = list(settings.items())
-    elif is_bundle:
+    elif _is_bundle(settings):
         parts = [(_part_name(part, number), part) for number, part in enumerate(settings)]
     else:
         yield path, settings
         return
     for name, value in parts:
-        below = f"{path}.{name}" if path else str(name)
+        below = str(name)
+        if path:
+            below = f"{path}.{below}"
         yield from flat_settings(value, ignored, below)
+
+
+def _is_bundle(settings: Any) -> bool:
+    return isinstance(settings, list) and any(isinstance(part, Mapping) for part in settings)
 
 
 def _part_name(part: Any, number: int) -> Any:
@@ -68,8 +68,18 @@ def _part_name(part: Any, number: int) -> Any:
     return (part.get("name") or part.get("type") or number) if isinstance(part, Mapping) else number
 
 
+def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """The names whose values differ, in the order of the first side."""
+    names = dict.fromkeys([*one, *other])
+    return [name for name in names if one.get(name) != other.get(name)]
+
+
 def _shown(value: Any) -> str:
     return "–" if value is None else str(value)
+
+
+def _listed(versions: Sequence[str] | None) -> str:
+    return ", ".join(versions or ()) or "–"
 
 
 def _versions(sessions: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:

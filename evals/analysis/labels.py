@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from evals.analysis.differences import flat_settings
@@ -57,16 +57,28 @@ def run_names(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
         groups[_name_in(each, "suite"), _name_in(each, "model")][folder] = each
     suites = {suite for suite, _ in groups}
     with_suite = len(settings) == 1 or len(suites) > 1
-    labels: dict[str, str] = {}
+    described: dict[str, str] = {}
     for (suite, model), alike in groups.items():
-        own = run_labels(alike)
-        for folder, each in alike.items():
-            words = [suite, model] if with_suite else [model]
-            if len(alike) > 1:
-                words.append(own[folder])
-            described = ", ".join(filter(None, words))
-            labels[folder] = str(each.get("name") or described or folder)
-    return _different({folder: labels[folder] for folder in settings})
+        words = [model]
+        if with_suite:
+            words = [suite, model]
+        described |= _described(alike, words)
+    labels: dict[str, str] = {}
+    for folder, each in settings.items():
+        labels[folder] = str(each.get("name") or described[folder] or folder)
+    return _different(labels)
+
+
+def _described(alike: Mapping[str, Mapping[str, Any]], words: Sequence[str]) -> dict[str, str]:
+    """Runs of one suite and model in some words; several also in what tells their settings apart."""
+    own = run_labels(alike)
+    described: dict[str, str] = {}
+    for folder in alike:
+        parts = [*words]
+        if len(alike) > 1:
+            parts.append(own[folder])
+        described[folder] = ", ".join(filter(None, parts))
+    return described
 
 
 def _name_in(settings: Mapping[str, Any], section: str) -> str:
@@ -107,7 +119,10 @@ def _label_part(key: str, settings: Mapping[str, Any]) -> str:
     if value is False:
         return f"no {name}"
     # A count of what the setting's name is the plural of: 4 shots.
-    is_plural = name.endswith("s") and " " not in name
-    if is_plural and isinstance(value, int):
+    if isinstance(value, int) and _is_plural(name):
         return f"{value} {name}"
     return f"{name} {value}"
+
+
+def _is_plural(name: str) -> bool:
+    return name.endswith("s") and " " not in name

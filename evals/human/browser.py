@@ -118,12 +118,20 @@ class Browser:
             answer = await read_answer(request)
         except (ValueError, ClientDisconnect):
             return Response(status_code=400, headers=HEADERS)
-        question = self._question
-        if answer.key != str(self._version) or question is None or self._answer is None or self._answer.done():
+        question, awaited = self._question, self._answer
+        if answer.key != str(self._version):
             return Response(status_code=409, headers=HEADERS)
-        if len(answer.choices) != 1 or not 0 <= answer.choices[0] < len(question.options):
+        # Nothing is asked now.
+        if question is None or awaited is None:
+            return Response(status_code=409, headers=HEADERS)
+        if awaited.done():
+            return Response(status_code=409, headers=HEADERS)
+        if len(answer.choices) != 1:
             return Response(status_code=400, headers=HEADERS)
-        self._answer.set_result(answer.choices[0])
+        chosen = answer.choices[0]
+        if not 0 <= chosen < len(question.options):
+            return Response(status_code=400, headers=HEADERS)
+        awaited.set_result(chosen)
         return JSONResponse({"phase": "wait", "key": answer.key}, headers=HEADERS)
 
     async def _quit(self, request: Request) -> Response:

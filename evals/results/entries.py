@@ -111,28 +111,37 @@ class RunPart:
 
 def player_labels(outlines: Sequence[Outline]) -> dict[str, dict[str, str]]:
     """For each run the names of its models that another run has too, with what tells the settings of these runs apart."""
-    runs_of: defaultdict[str, list[Outline]] = defaultdict(list)
-    for outline in outlines:
-        players = dict.fromkeys(player for player, _ in outline.plays)
-        for player in players:
-            if player not in outline.built_in:
-                runs_of[player].append(outline)
     found: dict[str, dict[str, str]] = {outline.name: {} for outline in outlines}
-    for player, runs in runs_of.items():
+    for player, runs in _runs_by_model(outlines).items():
         suites: list[str] = []
         for run in runs:
             suites += [suite for name, suite in run.plays if name == player]
         each_suite_once = len(set(suites)) == len(suites)
         if each_suite_once:  # these runs complete each other
             continue
-        labels = run_labels({run.name: run.settings for run in runs})
-        hashes = [run.episodes[player] for run in runs if player in run.episodes]
-        if len(set(hashes)) < len(hashes):
-            # Equal ids: what may change answers is equal, as of a run and its import, so no setting tells these runs apart.
-            labels = {run.name: run.name for run in runs}
-        for name, label in labels.items():
+        for name, label in _labels_with(player, runs).items():
             found[name][player] = f"{player} ({label})"
     return found
+
+
+def _runs_by_model(outlines: Sequence[Outline]) -> Mapping[str, list[Outline]]:
+    """The runs of each player that is not built in."""
+    runs: defaultdict[str, list[Outline]] = defaultdict(list)
+    for outline in outlines:
+        players = dict.fromkeys(player for player, _ in outline.plays)
+        for player in players:
+            if player not in outline.built_in:
+                runs[player].append(outline)
+    return runs
+
+
+def _labels_with(player: str, runs: Sequence[Outline]) -> dict[str, str]:
+    """What tells runs of one model apart, by their names."""
+    hashes = [run.episodes[player] for run in runs if player in run.episodes]
+    # Equal ids: what may change answers is equal, as of a run and its import, so no setting tells these runs apart.
+    if len(set(hashes)) < len(hashes):
+        return {run.name: run.name for run in runs}
+    return run_labels({run.name: run.settings for run in runs})
 
 
 def outline_of(name: str, planned: pa.Table, settings: Mapping[str, Any], suite: Suite) -> Outline:
@@ -223,10 +232,10 @@ def _games(plan: pa.Table) -> str:
 def _sums(run: RunData) -> defaultdict[str, defaultdict[str, float]]:
     """Of each player: episodes done and failed, cost and seconds."""
     found: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+    wanted: list[tuple[Any, str]] = [([], "count_all")]
+    wanted += [(name, "sum") for name in _SUMS]
     for batch in run.batches(["player", "status", *_SUMS]):
-        grouped = batch.group_by(["player", "status"]).aggregate(
-            [([], "count_all"), *((name, "sum") for name in _SUMS)]
-        )
+        grouped = batch.group_by(["player", "status"]).aggregate(wanted)
         for row in grouped.to_pylist():
             totals = found[row["player"]]
             totals[row["status"]] += row["count_all"]

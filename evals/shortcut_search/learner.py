@@ -34,13 +34,13 @@ def among(options: Sequence[Mapping[str, Value]]) -> list[dict[str, Value]]:
     completed = [dict(values) for values in options]
     names = dict.fromkeys(itertools.chain.from_iterable(options))
     for name in names:
-        places = [place for place, values in enumerate(completed) if name in values]
-        held = [completed[place][name] for place in places]
+        by_place = {place: values[name] for place, values in enumerate(completed) if name in values}
+        held = [*by_place.values()]
         # What is the same for all tells none from another.
-        if len(held) == len(options) and len(set(held)) == 1:
+        all_hold_it = len(held) == len(options)
+        if all_hold_it and len(set(held)) == 1:
             continue
-        for place in places:
-            value = completed[place][name]
+        for place, value in by_place.items():
             completed[place].update(_standing(name, value, held))
     return completed
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import os
 import random
 import re
@@ -135,11 +136,12 @@ class TrainingGames:
             raise ValueError(f"suite={self._name}: these settings plan no episodes")
         if self._draws_blocks or self.options.evaluation_games:
             return suite, episodes
-        reseeded = []
-        for episode in episodes:
-            seed = stable_seed(TRAINING, number, episode.seed)
-            reseeded.append(dataclasses.replace(episode, seed=seed))
-        return suite, reseeded
+        return suite, [_reseeded(episode, number) for episode in episodes]
+
+
+def _reseeded(episode: Episode, number: int) -> Episode:
+    """The episode with the game of another block."""
+    return dataclasses.replace(episode, seed=stable_seed(TRAINING, number, episode.seed))
 
 
 def training_keys(name: str) -> set[str]:
@@ -220,8 +222,11 @@ class EvaluationGames:
         if key in self._cells:
             return self._cells[key]
         openings = await _openings(self._suite, self._planned.get(key, ()))
-        contents = {_turn_hash(turn) for _, turn in openings}
-        alike = len(contents) < len({planned.seed for planned, _ in openings})
+        seeds, contents = set[int](), set[str]()
+        for planned, turn in openings:
+            seeds.add(planned.seed)
+            contents.add(_turn_hash(turn))
+        alike = len(contents) < len(seeds)
         if alike:
             contents = {await _play_hash(self._suite, planned, turn) for planned, turn in openings}
         self._cells[key] = _Cell(frozenset(contents), alike)
@@ -280,18 +285,25 @@ async def trained_games(suite: Suite, path: Path) -> tuple[int, int]:
     Raises:
         FileError: it cannot be read, or is no such file: then it would say of any run that nothing was trained on.
     """
-    planned = [{seed_hash(episode): episode for episode in part.plan()} for part in suite.parts]
-    seeds = [seed for games in planned for seed in games]
+    planned = [_by_seed(part) for part in suite.parts]
+    seeds = list(itertools.chain.from_iterable(planned))
     by_seed = _among(path, set(seeds))
     # What a game shows takes long to make, so it is asked only of games whose seeds were not trained on.
     contents = []
     for part, games in zip(suite.parts, planned, strict=True):
         untrained = [episode for seed, episode in games.items() if seed not in by_seed]
         contents += await _contents_of(part, untrained)
-    by_content = _among(path, set(contents)) if contents else set()
+    by_content = set[str]()
+    if contents:
+        by_content = _among(path, set(contents))
     found_by_seed = sum(seed in by_seed for seed in seeds)
     found_by_content = sum(content in by_content for content in contents)
     return found_by_seed + found_by_content, len(seeds)
+
+
+def _by_seed(suite: Suite) -> dict[str, Episode]:
+    """One episode of each game of a suite's plan, by the hash of its seed."""
+    return {seed_hash(episode): episode for episode in suite.plan()}
 
 
 def _among(path: Path, digests: set[str]) -> set[str]:
