@@ -100,7 +100,10 @@ def _check_remaining(record: Record) -> None:
     """What perfect play still takes, where the suite says it, is what its next action takes, and never grows by it."""
     for played in record.turns:
         remaining = played.turn.remaining
-        if remaining is None or played.action is None:
+        # The suite does not say it.
+        if remaining is None:
+            continue
+        if played.action is None:
             continue
         left, chosen = remaining(None), remaining(played.action)
         where = f"{_name(record)}, turn {played.turn.number}"
@@ -121,7 +124,13 @@ def _check_plan(suite: Suite, plan: Sequence[Episode]) -> None:
     wrong = {episode.suite for episode in plan} - names
     assert not wrong, f"episodes of the suite {wrong}, which is not {names}"
 
-    # Modes, repeats and players are compared on the same game, so its seed may depend on none of them.
+    _check_seeds(plan)
+    for part in suite.parts:
+        _check_columns(part)
+
+
+def _check_seeds(plan: Sequence[Episode]) -> None:
+    """Modes, repeats and players are compared on the same game, so its seed may depend on none of them."""
     seeds: dict[tuple[Any, ...], int] = {}
     for episode in plan:
         game = (episode.suite, episode.task, episode.level, episode.index)
@@ -129,9 +138,6 @@ def _check_plan(suite: Suite, plan: Sequence[Episode]) -> None:
         assert seed == episode.seed, (
             f"the seed of {game} depends on the mode or repeat; comparisons would not be paired"
         )
-
-    for part in suite.parts:
-        _check_columns(part)
 
 
 def _check_columns(suite: Suite) -> None:

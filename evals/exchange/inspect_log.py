@@ -195,9 +195,16 @@ def _message(source: Source, said: Said, episode: str, place: int, attachments: 
     message = {"id": f"{episode[:16]}-{place}", "role": said.role, "content": content, "source": "input"}
     if turn is None:
         return {**message, "metadata": {"turn": said.turn}}
-    names = ("action", "rule", "finish", "prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens")
-    facts = {"turn": said.turn, **{name: turn[name] for name in names}, "seconds": known(turn["seconds"] or 0.0)}
+    facts = {"turn": said.turn, **_facts(turn)}
     return {**message, "source": "generate", "model": source.model_id, "metadata": facts}
+
+
+def _facts(turn: Mapping[str, Any]) -> dict[str, Any]:
+    """What was read in a reply, what it took, and how it ended."""
+    names = ("action", "rule", "finish", "prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens")
+    facts = {name: turn[name] for name in names}
+    facts["seconds"] = known(turn["seconds"] or 0.0)
+    return facts
 
 
 def _content(part: Mapping[str, Any], attachments: dict[str, str]) -> dict[str, Any]:
@@ -214,14 +221,14 @@ def _content(part: Mapping[str, Any], attachments: dict[str, str]) -> dict[str, 
 
 def _usage(row: Mapping[str, Any]) -> dict[str, Any]:
     """Tokens as inspect_ai counts them: those that a cache served are no input tokens."""
-    prompt, completion = row.get("prompt_tokens") or 0, row.get("completion_tokens") or 0
-    cached = row.get("cached_tokens") or 0
+    names = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
+    prompt, completion, cached, reasoning = (row.get(name) or 0 for name in names)
     return {
         "input_tokens": max(prompt - cached, 0),
         "output_tokens": completion,
         "total_tokens": prompt + completion,
         "input_tokens_cache_read": cached,
-        "reasoning_tokens": row.get("reasoning_tokens") or 0,
+        "reasoning_tokens": reasoning,
         "total_cost": row.get("cost") or 0.0,
     }
 

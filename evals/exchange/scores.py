@@ -72,10 +72,13 @@ def _scores(measure: Measure) -> Iterator[Score]:
 def _score(measure: Measure, cell: tuple[str, ...], observations: Sequence[Observation]) -> Score:
     values = [one.value for one in observations]
     games = [one.game for one in observations]
+    bounds = UNBOUNDED
     is_share = min(values) >= 0 and max(values) <= 1
-    bounds = UNIT if is_share else UNBOUNDED
+    if is_share:
+        bounds = UNIT
     if measure.name == MAIN:
-        estimate = proportion_estimate([value > 0 for value in values], games)
+        won = [value > 0 for value in values]
+        estimate = proportion_estimate(won, games)
     else:
         estimate = mean_estimate(values, games, CONFIDENCE, bounds)
     _, error, _ = clustered_error(values, games)

@@ -26,11 +26,11 @@ def planned_episode(carried: object, place: str) -> Episode:
     Raises:
         FileError: it is none.
     """
-    types = {name: PLAN_SCHEMA.field(name).type for name in PLANNED}
     if not isinstance(carried, dict) or set(carried) != set(PLANNED):
         raise FileError(place, f"is no planned episode: it must have {', '.join(PLANNED)}")
     values: dict[str, Any] = {}
-    for name, kind in types.items():
+    for name in PLANNED:
+        kind = PLAN_SCHEMA.field(name).type
         try:
             values[name] = pa.scalar(carried[name], kind).as_py()
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -97,17 +97,19 @@ def _revived(value: Any, kind: pa.DataType) -> Any:
     """What ``carry_episode`` made a JSON value of, for a value of a type."""
     if value is None:
         return None
-    if pa.types.is_floating(kind):
-        # JSON has no number that is not finite: these are carried by name.
-        if isinstance(value, str):
-            return _NOT_FINITE.get(value, value)
-        return value
+    # JSON has no number that is not finite: these are carried by name.
+    if pa.types.is_floating(kind) and isinstance(value, str):
+        return _NOT_FINITE.get(value, value)
     if pa.types.is_list(kind):
         return [_revived(each, kind.value_type) for each in value]
     if pa.types.is_struct(kind):
-        types = {item.name: item.type for item in kind}
-        unknown = sorted(set(value) - set(types))
-        if unknown:
-            raise ValueError(f"unknown fields {', '.join(unknown)}")
-        return {name: _revived(each, types[name]) for name, each in value.items()}
+        return _revived_fields(value, kind)
     return value
+
+
+def _revived_fields(value: Any, kind: pa.StructType) -> dict[str, Any]:
+    types = {item.name: item.type for item in kind}
+    unknown = sorted(set(value) - set(types))
+    if unknown:
+        raise ValueError(f"unknown fields {', '.join(unknown)}")
+    return {name: _revived(each, types[name]) for name, each in value.items()}

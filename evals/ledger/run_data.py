@@ -115,18 +115,24 @@ class RunData:
 
         ``turns.finish`` gives ``turns`` with this field alone.
         """
-        stored, wanted = None, None
+        wanted = None
         if columns is not None:
-            stored, wanted = list(columns), stored_names(columns)
-            # A suite's own columns are stored with its name.
-            if self._suite:
-                stored += [f"{self._suite}.{name}" for name in columns]
-        for table in self._read(stored):
+            wanted = stored_names(columns)
+        for table in self._read(self._read_for(columns)):
             part = self._own(table) if self._suite else table
             names = part.column_names
             if wanted is not None:
                 names = [name for name in names if name in wanted]
             yield part.select(names)
+
+    def _read_for(self, columns: Sequence[str] | None) -> list[str] | None:
+        """The columns that are read where some are named: a suite's own are stored with its name."""
+        if columns is None:
+            return None
+        stored = list(columns)
+        if self._suite:
+            stored += [f"{self._suite}.{name}" for name in columns]
+        return stored
 
     def _own(self, table: pa.Table) -> pa.Table:
         """The suite's rows; of the columns that suites declare only its own, without its name."""

@@ -107,11 +107,15 @@ def relabeled(
             labels[player] = f"{player} ({names[name]})"
             if player not in built_in:
                 continue
-            if first_with[player][_games(run, player)] != name:
+            first_run_with_games = first_with[player][_games(run, player)]
+            all_play_the_same = len(first_with[player]) == 1
+            if name != first_run_with_games:
                 labels[player] = None
-            elif len(first_with[player]) == 1:
+            elif all_play_the_same:
                 labels[player] = player
-        found[name] = with_labels(run, labels) if labels else run
+        found[name] = run
+        if labels:
+            found[name] = with_labels(run, labels)
     return found
 
 
@@ -159,11 +163,17 @@ def joined_tables(runs: Mapping[str, Sequence[Table]]) -> list[Table]:
             first = found.get(table.name)
             if first is None:
                 found[table.name] = table
-            elif first.columns == table.columns and ("player" in table.columns or table.section != "performance"):
-                rows = (*first.rows, *(row for row in table.rows if row not in first.rows))
+            elif _can_be_joined(first, table):
+                more = [row for row in table.rows if row not in first.rows]
                 notes = tuple(dict.fromkeys((*first.notes, *table.notes)))
-                found[table.name] = dataclasses.replace(first, rows=rows, notes=notes)
+                found[table.name] = dataclasses.replace(first, rows=(*first.rows, *more), notes=notes)
             else:
                 name = f"{table.name}_{file_stem(run)}"
                 found[name] = dataclasses.replace(table, name=name, title=f"{table.title} ({run})")
     return list(found.values())
+
+
+def _can_be_joined(first: Table, table: Table) -> bool:
+    if first.columns != table.columns:
+        return False
+    return "player" in table.columns or table.section != "performance"

@@ -54,13 +54,14 @@ def latex(table: Table, baselines: Collection[str] = ()) -> str:
     if _characters(table) > _TEXT:
         shared = table.shared()
         said = ", ".join(f"{table.columns[place]} {text}".strip() for place, text in shared.items())
-        notes = (*([f"In every row: {said}."] if said else []), *notes)
+        if said:
+            notes = (f"In every row: {said}.", *notes)
         table, best = _narrowed(table, best, [place for place in range(len(table.columns)) if place not in shared])
     left_out = ""
     if _characters(table) > _TEXT and table.brief:
         kept = [place for place, name in enumerate(table.columns) if name in table.brief]
-        left_out = "% columns that do not fit are in the run's tables: "
-        left_out += ", ".join(name for name in table.columns if name not in table.brief) + "\n"
+        others = [name for name in table.columns if name not in table.brief]
+        left_out = f"% columns that do not fit are in the run's tables: {', '.join(others)}\n"
         table, best = _narrowed(table, best, kept)
     rows = _body(table, best)
     spec = "".join("r" if _numeric(table, column) else "l" for column in range(len(table.columns)))
@@ -68,11 +69,14 @@ def latex(table: Table, baselines: Collection[str] = ()) -> str:
     caption = f"\\caption{{{_escaped(' '.join([table.title + '.', *notes]))}}}"
     label = f"\\label{{tab:{table.name}}}"
     width = _characters(table)
-    size = "\\footnotesize\\setlength{\\tabcolsep}{4pt}\n" if width > _COLUMN else "\\small\n"
-    shrunk = "\\resizebox{\\textwidth}{!}{%\n" if width > _TEXT else ""
-    end = "}\n" if shrunk else "\n"
-    kind = "table" if width <= _COLUMN else "table*"  # which spans both columns of a page that has two
-    needs = f"% needs \\usepackage[T1]{{fontenc}} and \\usepackage{{booktabs{',graphicx' if shrunk else ''}}}"
+    kind, size = "table", "\\small\n"
+    if width > _COLUMN:
+        # which spans both columns of a page that has two
+        kind, size = "table*", "\\footnotesize\\setlength{\\tabcolsep}{4pt}\n"
+    packages, shrunk, end = "booktabs", "", "\n"
+    if width > _TEXT:
+        packages, shrunk, end = "booktabs,graphicx", "\\resizebox{\\textwidth}{!}{%\n", "}\n"
+    needs = f"% needs \\usepackage[T1]{{fontenc}} and \\usepackage{{{packages}}}"
     if len(table.rows) > _LONG:
         return (
             f"{needs} and \\usepackage{{longtable}}\n{left_out}{{{size}\\begin{{longtable}}{{{spec}}}\n{caption}{label}\\\\\n"
@@ -195,6 +199,7 @@ def _body(table: Table, best: Collection[tuple[int, int]]) -> str:
     lines = []
     for number, row in enumerate(table.rows):
         cells = [_cell(cell, bold=(number, column) in best) for column, cell in enumerate(row)]
+        # Rows of one name stand close together, and say it once.
         if _repeats_name(names, number):
             cells[0] = ""
         elif several and number:

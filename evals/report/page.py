@@ -65,16 +65,19 @@ def table_parts(table: Table, baselines: Collection[str] = ()) -> dict[str, Any]
         baselines: Players that do not compete for the best value.
     """
     shared, best = table.shared(), best_cells(table, baselines)
-    places = [place for place in range(len(table.columns)) if place not in shared]
-    numbers = {place for place in places if any(is_number(row[place]) for row in table.rows)}
+    numeric = {}
+    for place in range(len(table.columns)):
+        if place not in shared:
+            numeric[place] = any(is_number(row[place]) for row in table.rows)
+    rows = []
+    for number, row in enumerate(table.rows):
+        cells = [_cell(row[place], is_numeric, (number, place) in best) for place, is_numeric in numeric.items()]
+        rows.append(cells)
     return {
         "title": table.title,
         "shared": [f"{table.columns[place]} {text}".strip() for place, text in shared.items()],
-        "columns": [{"name": table.columns[place], "number": place in numbers} for place in places],
-        "rows": [
-            [_cell(row[place], place in numbers, (number, place) in best) for place in places]
-            for number, row in enumerate(table.rows)
-        ],
+        "columns": [{"name": table.columns[place], "number": is_numeric} for place, is_numeric in numeric.items()],
+        "rows": rows,
         "notes": table.all_notes,
     }
 

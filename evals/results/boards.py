@@ -79,12 +79,7 @@ def _rows(models: Sequence[Entry]) -> Iterator[Row]:
     Which one is the highest is known only after looking, so p counts as if all pairs had been compared (Bonferroni). Runs that
     are partial or were stopped by a rule are not compared: their games are no fixed sample.
     """
-    comparable = []
-    for entry in models:
-        if _notes(entry) or not entry.scores:
-            continue
-        if entry.scores[0].estimate.n:
-            comparable.append(entry)
+    comparable = [entry for entry in models if not _notes(entry) and _has_mean(entry)]
     best = max(comparable, key=_mean, default=None)
     pairs = len(comparable) * (len(comparable) - 1) // 2
     for entry in models:
@@ -95,18 +90,27 @@ def _rows(models: Sequence[Entry]) -> Iterator[Row]:
         elif entry is best:
             yield Row(entry, "highest")
         else:
-            effects = paired_effects(entry.scores[0].observations(), best.scores[0].observations())
-            if not effects:
-                yield Row(entry, "not told apart from the highest", None)
-                continue
-            apart = effects[0].p * pairs < ALPHA
-            standing: Standing = "below the highest" if apart else "not told apart from the highest"
-            yield Row(entry, standing, effects[0].difference)
+            yield _below(entry, best, pairs)
+
+
+def _below(entry: Entry, best: Entry, pairs: int) -> Row:
+    effects = paired_effects(entry.scores[0].observations(), best.scores[0].observations())
+    if not effects:
+        return Row(entry, "not told apart from the highest", None)
+    effect = effects[0]
+    standing: Standing = "not told apart from the highest"
+    if effect.p * pairs < ALPHA:
+        standing = "below the highest"
+    return Row(entry, standing, effect.difference)
+
+
+def _has_mean(entry: Entry) -> bool:
+    return bool(entry.scores) and entry.scores[0].estimate.n > 0
 
 
 def _mean(entry: Entry) -> float:
     """Of the first measure; below all others where there is none."""
-    return entry.scores[0].estimate.mean if entry.scores and entry.scores[0].estimate.n else -1.0
+    return entry.scores[0].estimate.mean if _has_mean(entry) else -1.0
 
 
 def _notes(entry: Entry) -> tuple[str, ...]:
@@ -116,19 +120,28 @@ def _notes(entry: Entry) -> tuple[str, ...]:
 
 def _references(entries: Sequence[Entry]) -> list[Entry]:
     """Of each built-in player the run that played most of its games; of the shortcuts the best only."""
-    found: dict[str, Entry] = {}
-    for entry in entries:
-        if not entry.reference:
-            continue
-        known = found.get(entry.reference)
-        if known is None or entry.played > known.played:
-            found[entry.reference] = entry
-    shown = [entry for entry in found.values() if not entry.shortcut]
-    shortcuts = [entry for entry in found.values() if entry.shortcut]
+    shown, shortcuts = [], []
+    for entry in _most_played(entries):
+        if entry.shortcut:
+            shortcuts.append(entry)
+        else:
+            shown.append(entry)
     if shortcuts:
         best = max(shortcuts, key=_mean)
         shown.append(dataclasses.replace(best, reference=f"best shortcut ({best.player})"))
     return sorted(shown, key=_mean)
+
+
+def _most_played(entries: Sequence[Entry]) -> list[Entry]:
+    """Of each built-in player the entry with most games; of several the first."""
+    found: dict[str, Entry] = {}
+    for entry in entries:
+        if not entry.reference:
+            continue
+        known = found.setdefault(entry.reference, entry)
+        if entry.played > known.played:
+            found[entry.reference] = entry
+    return list(found.values())
 
 
 # --- beside the models -----------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from evals.results.entries import Entry, Outline, RunPart, Score, player_labels
 from evals.stats.intervals import Estimate
 from evals.stats.power import smallest_difference
 from evals.summary.paired import Effect, Observation, holm, paired_effects
+from evals.tables import Cell
 
 CHANCE: Final = "chance (random)"
 
@@ -411,19 +412,21 @@ def _published_ticks(board: Board) -> Iterator[dict[str, Any]]:
     paper = published(board.suite)
     measured = [row for row in table.rows if row[2] == board.measures[0]]
     most = max((row[3] for row in measured if isinstance(row[3], int)), default=0)
-    models = []
-    people = []
+    highest: dict[str, tuple[Cell, ...]] = {}
     for row in measured:
         if row[3] != most:
             continue
         if row[1] == "model":
-            models.append(row)
+            highest.setdefault("paper", row)
         if paper.baselines.get(str(row[0])) == "human":
-            people.append(row)
-    cells = "1 cell" if most == 1 else f"{most} cells"
-    for kind, rows in (("paper", models), ("people", people)):
-        for highest in rows[:1]:
-            yield {"kind": kind, "name": f"{highest[0]}, {paper.source}, {cells}", "value": highest[4]}
+            highest.setdefault("people", row)
+    cells = f"{most} cells"
+    if most == 1:
+        cells = "1 cell"
+    for kind in ("paper", "people"):
+        if kind in highest:
+            name, *_, mean = highest[kind]
+            yield {"kind": kind, "name": f"{name}, {paper.source}, {cells}", "value": mean}
 
 
 def _amount(difference: Estimate, is_share: bool, sign: int) -> str:

@@ -48,6 +48,13 @@ def usage_table(run: RunData) -> Table | None:
     )
 
 
+_SUMMED: list[tuple[Any, str]] = [
+    ([], "count_all"),
+    *((name, "sum") for name in _TOKENS),
+    *((name, "list") for name in _AMOUNTS),
+]
+"""What Arrow makes of the rows of one player and suite."""
+
 _Counts = defaultdict[tuple[str, str], Counter[str]]
 """Episodes and tokens by player and suite."""
 _Amounts = defaultdict[tuple[str, str, str], list[float]]
@@ -56,17 +63,14 @@ _Amounts = defaultdict[tuple[str, str, str], list[float]]
 
 def _used(run: RunData) -> tuple[_Counts, _Amounts]:
     counts, amounts = _Counts(Counter), _Amounts(list)
-    wanted: list[tuple[Any, str]] = [([], "count_all")]
-    wanted += [(name, "sum") for name in _TOKENS]
-    wanted += [(name, "list") for name in _AMOUNTS]
     for batch in run.batches(["player", "suite", *_TOKENS, *_AMOUNTS]):
-        sums = batch.group_by(["player", "suite"]).aggregate(wanted)
+        sums = batch.group_by(["player", "suite"]).aggregate(_SUMMED)
         for row in sums.to_pylist():
             key = row["player"], row["suite"]
             counts[key]["episodes"] += row["count_all"]
             for name in _TOKENS:
                 counts[key][name] += row[f"{name}_sum"] or 0
             for name in _AMOUNTS:
-                stated = row[f"{name}_list"]
-                amounts[*key, name] += [value for value in stated if value is not None]
+                stated = [value for value in row[f"{name}_list"] if value is not None]
+                amounts[*key, name] += stated
     return counts, amounts

@@ -63,11 +63,18 @@ class Rewards:
         if self.kind == "regret":
             reward -= await self._lost_by(played, ended=record is not None)
         if self.kind == "shaped":
-            before = self._potential or 0.0
-            self._potential = 0.0 if following is None else await self._potential_of(following)
-            reward += self._potential - before
+            reward += await self._gained(following)
         self.total += reward
         return reward
+
+    async def _gained(self, following: Turn | None) -> float:
+        """How much the potential rises with a reply; the turn after it has this potential, a game that ended has 0."""
+        before = self._potential or 0.0
+        after = 0.0
+        if following is not None:
+            after = await self._potential_of(following)
+        self._potential = after
+        return after - before
 
     async def _potential_of(self, turn: Turn) -> float:
         if turn.remaining is None:

@@ -121,22 +121,29 @@ def shown_as_json(view: EpisodeView, notice: str, row: Mapping[str, Any]) -> dic
     shown: dict[str, Any] = view.to_json()
     for step, turn in zip(shown["steps"], row["turns"], strict=True):
         step |= {name: turn[name] for name in OF_A_TURN}
-        messages = []
-        for message in step["shown"]:
-            parts = [_part(part, pictures) for part in message["parts"]]
-            messages.append({"role": message["role"], "parts": parts})
-        step["shown"] = messages
+        step["shown"] = [_message(message, pictures) for message in step["shown"]]
         step["after"] = _picture(step["after"], pictures) if step["after"] else None
     common = {name: value for name, value in row.items() if "." not in name and name != "turns"}
-    scalars = {}
+    own = _own_columns(row)
+    plain: dict[str, Any] = _plain({**shown, "row": common, "columns": own, "notice": notice})
+    return {**plain, "pictures": pictures}
+
+
+def _own_columns(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The suite's own columns that hold one value, by their short names."""
+    own = {}
     for name, value in row.items():
         if not name.startswith(f"{row['suite']}."):
             continue
         is_scalar = value is not None and not isinstance(value, list | dict)
         if is_scalar:
-            scalars[name.partition(".")[2]] = value
-    plain: dict[str, Any] = _plain({**shown, "row": common, "columns": scalars, "notice": notice})
-    return {**plain, "pictures": pictures}
+            own[name.partition(".")[2]] = value
+    return own
+
+
+def _message(message: Mapping[str, Any], pictures: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    parts = [_part(part, pictures) for part in message["parts"]]
+    return {"role": message["role"], "parts": parts}
 
 
 def _view(run: ViewedRun, row: Mapping[str, Any]) -> tuple[EpisodeView, str]:
