@@ -76,24 +76,31 @@ def _by_claims(events: Sequence[Event]) -> Conclusion | None:
     if not claims:
         return _TWO if doubts else None
     last = claims[-1]
-    if doubts and doubts[-1] >= last:
+    if _is_doubted(events, last, doubts):
         return _TWO
-    # A or B, most likely A
-    if events[last].kind == "bare":
-        weighed = [events[place].sentence for place in doubts]
-        if events[last].sentence in weighed:
-            return _TWO
     decisions = _places_of(events, "claim")
     if _changes([events[place] for place in decisions]) > _MOST_CHANGES:
         return _TWO
-    standing = _standing(events, claims, decisions[-1] if decisions else 0)
-    agreed = frozenset.intersection(*(event.options for event in standing))
-    meant = _without_rejected(agreed, events)
+    rule, begin = "bare", 0
+    if decisions:
+        rule, begin = "decides", decisions[-1]
+    standing = _standing(events, claims, begin)
+    meant = _agreed(standing, events)
     if len(meant) != 1:
         return _TWO
     if _is_taken_back(meant, events, last, standing[-1].sentence):
         return _TWO
-    return Conclusion(min(meant), "decides" if decisions else "bare")
+    return Conclusion(min(meant), rule)
+
+
+def _is_doubted(events: Sequence[Event], last: int, doubts: Sequence[int]) -> bool:
+    """Whether doubt follows the last claim, or stands in the sentence of one that is said barely: A or B, most likely A."""
+    if not doubts:
+        return False
+    if doubts[-1] >= last:
+        return True
+    weighed = [events[place].sentence for place in doubts]
+    return events[last].kind == "bare" and events[last].sentence in weighed
 
 
 def _places_of(events: Sequence[Event], *kinds: Kind) -> list[int]:
@@ -131,8 +138,7 @@ def _by_statements(events: Sequence[Event], kinds: tuple[Kind, ...]) -> Conclusi
     answers = _places_of(events, *kinds)
     if not any(events[place].kind in _STATES for place in answers):
         return None
-    agreed = frozenset.intersection(*(events[place].options for place in answers))
-    meant = _without_rejected(agreed, events)
+    meant = _agreed([events[place] for place in answers], events)
     if len(meant) != 1:
         return _TWO
     if not meant.isdisjoint(_rejected(events)):
@@ -161,6 +167,7 @@ def _rejected(events: Sequence[Event]) -> frozenset[int]:
     return frozenset().union(*single)
 
 
-def _without_rejected(options: frozenset[int], events: Sequence[Event]) -> frozenset[int]:
-    """The options, if several, without those that are rejected elsewhere."""
+def _agreed(answers: Sequence[Event], events: Sequence[Event]) -> frozenset[int]:
+    """The options that all answers fit; of several, those that are not rejected elsewhere."""
+    options = frozenset.intersection(*(answer.options for answer in answers))
     return options - _rejected(events) if len(options) > 1 else options

@@ -114,14 +114,18 @@ def places(text: str, cut_off: bool = False) -> list[Place]:
     tags = list(_TAG.finditer(text))
     if tags:
         found = [place for place in _tagged(text, tags) if _is_meant(text, place)]
-        return _completed(found, tags) if cut_off else found
+        if cut_off:
+            found = _completed(found, tags)
+        return found
     boxes = _matches("box", _BOX, text)
     if boxes:
         return boxes
     fields = _matches("field", _FIELD, text)
-    if fields or not cut_off:
+    if fields:
         return fields
-    return _matches("answer line", _ANSWER_LINE, text)
+    if cut_off:
+        return _matches("answer line", _ANSWER_LINE, text)
+    return []
 
 
 def _completed(found: list[Place], tags: list[re.Match[str]]) -> list[Place]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -69,19 +69,24 @@ class Options:
             added_nouns: Words that tell nothing about any option, besides those of ``words.txt``.
         """
         self.texts = tuple(texts)
-        numbered = bool(labels) and all(map(str.isdecimal, labels))
-        # Options that say no more than their numbers are called by these alone.
-        called = frozenset(labels) if numbered else frozenset()
-        self.content = [frozenset[str]() if text in called else content(text) for text in texts]
-        signs = [label if numbered else f"§{label.lower()}" for label in labels]
+        if _are_numbers(labels):
+            signs = list(labels)
+            # Options that say no more than their numbers are called by these alone.
+            called = frozenset(labels)
+        else:
+            signs = [f"§{label.lower()}" for label in labels]
+            called = frozenset()
         self.labels = {sign: index for index, sign in enumerate(signs)}
+        self.content = [frozenset[str]() if text in called else content(text) for text in texts]
         self.known: frozenset[str] = frozenset().union(*self.content)
-        self.shared = frozenset.intersection(*self.content) if self.content else frozenset()
-        self.added_nouns = {singular(word) for noun in added_nouns for word in phrase(noun)} - self.known
+        self.shared = frozenset[str]()
+        if self.content:
+            self.shared = frozenset.intersection(*self.content)
+        self.added_nouns = _singulars(added_nouns) - self.known
         self.nouns = nouns() | self.added_nouns
         self.lettered = any(word.startswith("§") for word in self.known)
         self.numbered = any(map(str.isdecimal, self.known))
-        numbers = [words for words in self.content if _is_number(words - self.shared)]
+        numbers = [words for words in self.content if _are_numbers(words - self.shared)]
         self.numeric = 2 * len(numbers) > len(self.content)
         phrases = [phrase(text) for text in texts]
         several_words = [(words, index) for index, words in enumerate(phrases) if len(words) > 1]
@@ -105,7 +110,9 @@ class Options:
             return token
         if token in _common_words():
             return None
-        if len(token) < _SHORTEST_MISSPELLED or not token.isalpha():
+        if len(token) < _SHORTEST_MISSPELLED:
+            return None
+        if not token.isalpha():
             return None
         close = []
         for word in difflib.get_close_matches(token, self.known, 2, _ALIKE):
@@ -113,6 +120,7 @@ class Options:
             is_end_of_other = word.endswith(token) or token.endswith(word)
             if not is_end_of_other:
                 close.append(word)
+        # What is like two words may be either.
         if len(close) != 1:
             return None
         return close[0]
@@ -171,10 +179,8 @@ class Options:
         if tokens[place].isdecimal():
             return _counts_nothing(tokens, place, before, after)
         # Where options themselves speak of parts by letters, a letter beside such a word is a part: slot B, B to II.
-        if self.lettered:
-            names_part = before in cues("before parts") or after in cues("after parts")
-            if names_part:
-                return False
+        if self.lettered and _is_part(before, after):
+            return False
         if before in self.nouns:
             return False
         if before in ("so", "is"):
@@ -186,19 +192,24 @@ class Options:
         found: list[Mention] = []
         run: list[tuple[int, str]] = []
         for place, token in enumerate(tokens):
-            word = None if place in taken else self._word_at(tokens, place, within=bool(run))
-            if word is None:
-                # Fillers may stand within a name (the crowbar in slot 2), all else ends it.
-                if place in taken or not self.is_filler(token):
-                    found += self._named_by(run)
-                    run = []
-                continue
-            said = [word for _, word in run]
-            if run and not self._fitting([*said, word]):
+            word = None
+            if place not in taken:
+                word = self._word_at(tokens, place, within=bool(run))
+                # Fillers may stand within a name: the crowbar in slot 2.
+                if word is None and self.is_filler(token):
+                    continue
+            # All else ends it, as does a word that no option has beside the others.
+            if word is None or not self._continues(run, word):
                 found += self._named_by(run)
                 run = []
-            run.append((place, word))
+            if word is not None:
+                run.append((place, word))
         return [*found, *self._named_by(run)]
+
+    def _continues(self, run: Sequence[tuple[int, str]], word: str) -> bool:
+        """Whether an option has a word beside those of a run; any word may begin one."""
+        said = [word for _, word in run]
+        return not run or bool(self._fitting([*said, word]))
 
     def _word_at(self, tokens: Sequence[str], place: int, within: bool) -> str | None:
         """The word of an option that stands at a place, alone or ``within`` a run of others."""
@@ -244,18 +255,22 @@ class Options:
         said_own = said - self.shared
         if said_own >= own:
             return True
-        telling = [word for word in said_own if word not in _WEAK]
-        # Numbers and letters tell nothing without a noun that they belong to.
-        nouns_said = said - (_WEAK - {"label"})
-        if not any(map(str.isalpha, nouns_said)):
-            telling = [word for word in telling if word.isalpha()]
-        if not telling:
+        if not self._tells(said):
             return False
         others = (words for other, words in enumerate(self.content) if other != index)
         unique = own.difference(*others)
         if unique and said_own >= unique:
             return True
         return 3 * len(said_own) >= len(own)
+
+    def _tells(self, said: frozenset[str]) -> bool:
+        """Whether one of some words is neither weak nor a word of all options."""
+        telling = said - self.shared - _WEAK
+        # Numbers and letters tell nothing without a noun that they belong to.
+        nouns_said = said - (_WEAK - {"label"})
+        if any(map(str.isalpha, nouns_said)):
+            return bool(telling)
+        return any(map(str.isalpha, telling))
 
     def by_its_head(self, tokens: Sequence[str], mention: Mention) -> bool:
         """Whether a mention names one option in full or by its last word: *kite* for a red kite, not *red*."""
@@ -265,8 +280,16 @@ class Options:
         return mention.full or singular(phrase(self.texts[min(mention.options)])[-1]) in words
 
 
-def _is_number(words: frozenset[str]) -> bool:
+def _are_numbers(words: Collection[str]) -> bool:
     return bool(words) and all(map(str.isdecimal, words))
+
+
+def _singulars(texts: Sequence[str]) -> set[str]:
+    """The words of some texts, without the s of a plural."""
+    found: set[str] = set()
+    for text in texts:
+        found.update(map(singular, phrase(text)))
+    return found
 
 
 def _by_initials(phrases: Sequence[Sequence[str]]) -> dict[str, int]:
@@ -302,6 +325,11 @@ def _neighbors(tokens: Sequence[str], place: int) -> tuple[str, str]:
     return before, after
 
 
+def _is_part(before: str, after: str) -> bool:
+    """Whether a letter between two tokens is called a part."""
+    return before in cues("before parts") or after in cues("after parts")
+
+
 def _counts_nothing(tokens: Sequence[str], place: int, before: str, after: str) -> bool:
     """Whether a number names an option: it ends what a word like *option* begins, or stands among fillers only."""
     ends = after in ("", ",") or after in cues("commends")
@@ -316,13 +344,21 @@ def _joined(found: Sequence[Mention], tokens: Sequence[str]) -> list[Mention]:
     """The mentions, those of one option side by side as one: *the crowbar (slot 2)*."""
     joined: list[Mention] = []
     for mention in found:
-        agreed = _agreed(joined[-1], mention, tokens) if joined else frozenset()
+        agreed = frozenset[int]()
+        if joined:
+            agreed = _agreed(joined[-1], mention, tokens)
         if len(agreed) != 1:
             joined.append(mention)
             continue
         last = joined.pop()
-        full, label = last.full or mention.full, last.label and mention.label
-        joined.append(Mention(agreed, last.start, mention.stop, full, label))
+        both = Mention(
+            options=agreed,
+            start=last.start,
+            stop=mention.stop,
+            full=last.full or mention.full,
+            label=last.label and mention.label,
+        )
+        joined.append(both)
     return joined
 
 

@@ -67,7 +67,9 @@ def read(reply: str, choices: Choices, cut_off: bool = False) -> Reading:
     if cut_off:
         return Reading(None, CUT_OFF)
     reading = _read_content(without_tags(text), choices, choices.stated, marked=False)
-    return reading if reading.option is None else Reading(reading.option, f"no tag, {reading.rule}")
+    if reading.option is None:
+        return reading
+    return Reading(reading.option, f"no tag, {reading.rule}")
 
 
 _TAKES_BACK = re.compile(r"\b(?:correction|wait|hmm|actually|sorry|oops|scratch that)\b", re.IGNORECASE)
@@ -76,15 +78,13 @@ _TAKES_BACK = re.compile(r"\b(?:correction|wait|hmm|actually|sorry|oops|scratch 
 def _read_last(text: str, found: Sequence[Place], choices: Choices) -> Reading:
     """The answer in the last place that is marked for it, if what stands beside and behind it does not contradict."""
     last = found[-1]
-    stated: Stated = "names" if choices.stated == "only it" else choices.stated
-    behind = text[last.end :]
-    turn = _TAKES_BACK.search(behind)
-    if turn:
-        conclusion = _concluded(behind[turn.end() :], choices, choices.stated)
-        if conclusion.rule == "decides":
-            return Reading(conclusion.option, "corrected")
-        if has_tags(behind):  # an empty tag after second thoughts
-            return Reading(None, NO_ANSWER)
+    second = _second_thoughts(text[last.end :], choices)
+    if second is not None:
+        return second
+    # The marks say that it is an answer, so it may be stated in more ways.
+    stated = choices.stated
+    if stated == "only it":
+        stated = "names"
     reading = _read_content(last.content, choices, stated)
     if len(found) > 1:
         before = found[-2]
@@ -94,12 +94,31 @@ def _read_last(text: str, found: Sequence[Place], choices: Choices) -> Reading:
         if closed_twice and reading.option is None:
             last, reading = before, other
         beside = last.form in ("field", "closing tag") or side_by_side(text, before, last)
-        both_name_one = None not in (reading.option, other.option)
-        if beside and both_name_one and other.option != reading.option:
+        if beside and _contradict(reading, other):
             return Reading(None, TWO_ANSWERS)
     if reading.option is None:
         return reading
     return Reading(reading.option, f"{last.form}, {reading.rule}")
+
+
+def _second_thoughts(behind: str, choices: Choices) -> Reading | None:
+    """What a reply comes to that takes its marked answer back; None where nothing behind that answer does."""
+    turn = _TAKES_BACK.search(behind)
+    if not turn:
+        return None
+    conclusion = _concluded(behind[turn.end() :], choices, choices.stated)
+    if conclusion.rule == "decides":
+        return Reading(conclusion.option, "corrected")
+    if has_tags(behind):  # an empty tag after second thoughts
+        return Reading(None, NO_ANSWER)
+    return None
+
+
+def _contradict(one: Reading, other: Reading) -> bool:
+    """Whether both readings have an option, and not the same."""
+    if one.option is None or other.option is None:
+        return False
+    return one.option != other.option
 
 
 # --- one part of a reply ---------------------------------------------------------------------------------------------
@@ -121,11 +140,7 @@ _BETWEEN = re.compile(r"(?:[\s,;&>→-]|\d[.)]|\b(?:then|and|next|finally|follow
 def _read_content(text: str, choices: Choices, stated: Stated, marked: bool = True) -> Reading:
     text = text.strip()
     if text.endswith("?"):
-        # between the marks of an answer a name is one, however unsure
-        named = _read_name(text.rstrip("? "), choices) if marked else None
-        if named is None or named.option is None:
-            return Reading(None, NO_ANSWER)
-        return named
+        return _read_question(text.rstrip("? "), choices, marked)
     reading = _read_name(text, choices)
     if reading is None:
         reading = _read_list(text, choices, marked)
@@ -135,6 +150,16 @@ def _read_content(text: str, choices: Choices, stated: Stated, marked: bool = Tr
         return reading
     conclusion = _concluded(text, choices, stated)
     return Reading(conclusion.option, conclusion.rule)
+
+
+def _read_question(text: str, choices: Choices, marked: bool) -> Reading:
+    """Between the marks of an answer a name is one, however unsure; no other question is."""
+    named = None
+    if marked:
+        named = _read_name(text, choices)
+    if named is None or named.option is None:
+        return Reading(None, NO_ANSWER)
+    return named
 
 
 def _read_ticks(text: str, choices: Choices, stated: Stated) -> Reading | None:
@@ -149,9 +174,13 @@ def _read_ticks(text: str, choices: Choices, stated: Stated) -> Reading | None:
         return None
     if len(ticks.options) == 1:
         # what is said behind it may take it back
-        return None if ticks.rest else Reading(min(ticks.options), "ticked")
+        if ticks.rest:
+            return None
+        return Reading(min(ticks.options), "ticked")
     decision = _concluded(ticks.rest, choices, stated)
-    return Reading(decision.option, decision.rule) if decision.rule == "decides" else Reading(None, TWO_ANSWERS)
+    if decision.rule != "decides":
+        return Reading(None, TWO_ANSWERS)
+    return Reading(decision.option, decision.rule)
 
 
 _SIGNS = re.compile(r"^\W*!\s*\w|[♭♯±\u0334-\u0338]")
@@ -184,16 +213,24 @@ def _read_name(text: str, choices: Choices) -> Reading | None:
         return None
     label = _LABEL.fullmatch(text)
     if label:
-        name = label["label"].casefold()
-        if name in labels:
-            return Reading(labels.index(name), "label")
-        # A letter among letters is a label that no option has.
-        if name.isalpha() and labels[0].isalpha():
-            return Reading(None, BEYOND)
-        return None
+        return _read_label(label["label"].casefold(), labels)
     both = _LABEL_AND_TEXT.fullmatch(text)
-    if both is None:
-        return None
+    if both:
+        return _read_label_and_text(both, labels, texts)
+    return None
+
+
+def _read_label(name: str, labels: Sequence[str]) -> Reading | None:
+    if name in labels:
+        return Reading(labels.index(name), "label")
+    # A letter among letters is a label that no option has.
+    if name.isalpha() and labels[0].isalpha():
+        return Reading(None, BEYOND)
+    return None
+
+
+def _read_label_and_text(both: re.Match[str], labels: Sequence[str], texts: Sequence[str]) -> Reading | None:
+    """The option whose text stands behind its own label; behind the label of another one it is two answers."""
     said = _folded(both["text"])
     if texts.count(said) != 1:
         return None
@@ -211,19 +248,28 @@ _LISTED_LETTER = re.compile(r"""["'(\[]*[A-Z]["')\].:]*""")
 
 def _read_list(text: str, choices: Choices, marked: bool) -> Reading | None:
     """The first of several options in a row; all of them in their order are the question's."""
-    if not choices.first_of_list or len(text) > _LONGEST_LIST:
+    if not choices.first_of_list:
+        return None
+    if len(text) > _LONGEST_LIST:
         return None
     named = _options_of(_members(text), choices)
-    if named is None or len(named) < 2:
+    if named is None:
+        return None
+    # One option alone is no list.
+    if len(named) < 2:
         return None
     # Outside of tags, labels with their texts are no plan but the options repeated.
-    if not marked and any(rule == "label and name" for _, rule in named):
+    rules = [rule for _, rule in named]
+    if "label and name" in rules and not marked:
         return None
+    # All options in their order are the question's; two of them may be a plan.
     chosen = [option for option, _ in named]
-    if len(chosen) > 2 and chosen == list(range(len(choices.texts))):
+    repeats_question = chosen == list(range(len(choices.texts)))
+    if repeats_question and len(chosen) > 2:
         return Reading(None, NO_ANSWER)
     # A plan may repeat one action, or take several one after the other, each once.
-    if len(set(chosen)) not in (1, len(chosen)):
+    different = len(set(chosen))
+    if different not in (1, len(chosen)):
         return Reading(None, TWO_ANSWERS)
     return Reading(chosen[0], "list")
 

@@ -58,18 +58,33 @@ def separate_reasoning(reply: Reply) -> Reply:
     text = reply.text
     thought = ""
     for (opening, _), (opens, closes) in zip(THINKING_MARKS, _PATTERNS, strict=True):
-        begins = opens.match(text)
-        closings = list(closes.finditer(text)) if begins or not opening.isalpha() else []
-        if closings:
-            more, text = text[: closings[-1].start()], text[closings[-1].end() :].lstrip()
-        elif begins:
-            more, text = text, ""
-        else:
+        parted = _parted(text, opening, opens, closes)
+        if parted is None:
             continue
-        thought = "\n".join(part for part in (thought, opens.sub("", more, count=1).strip()) if part)
+        more, text = parted
+        thought = _lines(thought, opens.sub("", more, count=1).strip())
     for mark in ANSWER_MARKS:
         text, thought = text.replace(mark, ""), thought.replace(mark, "")
     if text == reply.text:
         return reply
-    reasoning = "\n".join(part for part in (reply.reasoning, thought) if part)
-    return dataclasses.replace(reply, text=text, reasoning=reasoning)
+    return dataclasses.replace(reply, text=text, reasoning=_lines(reply.reasoning, thought))
+
+
+def _parted(text: str, opening: str, opens: re.Pattern[str], closes: re.Pattern[str]) -> tuple[str, str] | None:
+    """The thought of a reply, and what stands behind it; None where these marks hold none."""
+    begins = opens.match(text)
+    # A mark that is a plain word may stand in any text.
+    if opening.isalpha() and not begins:
+        return None
+    closings = list(closes.finditer(text))
+    if closings:
+        last = closings[-1]
+        return text[: last.start()], text[last.end() :].lstrip()
+    # The thought was never closed.
+    if begins:
+        return text, ""
+    return None
+
+
+def _lines(*parts: str) -> str:
+    return "\n".join(part for part in parts if part)

@@ -36,17 +36,15 @@ def ticked(text: str, named: Named) -> Ticks | None:
         return None
     parts = list(_parts(text, marks))
     head, tail = parts[0], parts[-1]
-    stands_behind = _option(head, named) is not None
-    if not stands_behind:
-        introduces = not head.strip(_EDGE) or head.rstrip().endswith(":")
-        if not introduces:
-            return None
-    # each option with its mark; a last mark in front may have the reply's next words behind its option
-    if stands_behind:
+    # each option with its mark
+    if _option(head, named) is not None:
         members, rest = parts[:-1], tail
-    else:
+    elif _introduces(head):
+        # a last mark in front may have the reply's next words behind its option
         last, _, rest = tail.lstrip().partition("\n")
         members = [*parts[1:-1], last]
+    else:
+        return None
     options = [_option(member, named) for member in members]
     if None in options:
         return None
@@ -55,6 +53,11 @@ def ticked(text: str, named: Named) -> Ticks | None:
         if mark["tick"] and option is not None:
             chosen.add(option)
     return Ticks(frozenset(chosen), rest.strip(_EDGE))
+
+
+def _introduces(head: str) -> bool:
+    """Whether what stands before the first mark is no option but leads to a list, or is nothing."""
+    return not head.strip(_EDGE) or head.rstrip().endswith(":")
 
 
 def _parts(text: str, marks: list[re.Match[str]]) -> Iterator[str]:
