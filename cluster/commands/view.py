@@ -78,7 +78,13 @@ def main(options: argparse.Namespace) -> int:
     viewer.watch()
     hosts = {"localhost", socket.gethostname().lower(), options.host.lower()}
     app = make_app(viewer, token, f"raycade_{port}", hosts, [*notes.routes(), *study.routes()])
-    config = uvicorn.Config(app, log_level="warning", ws="none", lifespan="off")
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        ws="none",
+        lifespan="off",
+        timeout_graceful_shutdown=2,  # else a client that never ends its request keeps the server running
+    )
     try:
         uvicorn.Server(config).run(sockets=[listener])
     except KeyboardInterrupt:

@@ -71,7 +71,13 @@ def _serve(options: argparse.Namespace) -> None:
         app = StudyServer(opened.study, opened.games, opened.check_games).app(hosts)
         # no log of requests: it would hold addresses of people and their links
         config = uvicorn.Config(
-            app, log_level="error", access_log=False, ws="none", lifespan="off", server_header=False
+            app,
+            log_level="error",
+            access_log=False,
+            ws="none",
+            lifespan="off",
+            server_header=False,
+            timeout_graceful_shutdown=2,  # else a client that never ends its request keeps the server running
         )
         with contextlib.suppress(KeyboardInterrupt):  # the way to end it
             uvicorn.Server(config).run(sockets=[listener])

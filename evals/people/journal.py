@@ -17,7 +17,8 @@ from typing import Any, Final
 from envs.files import Bounds, FileError, open_regular, parse_json
 
 MOST_BYTES: Final = 200_000_000
-_LINE: Final = Bounds(size=4000, depth=3)
+_LINE: Final = Bounds(size=1_000_000, depth=3)
+"""Far more than an answer takes: what is chosen is written as its options are worded."""
 
 
 @dataclass(frozen=True)

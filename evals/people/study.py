@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import pydantic
 
@@ -37,11 +37,15 @@ class _Shape(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
+_Choice = Annotated[str, pydantic.Field(max_length=1000)]
+"""The words of a choice; each answer is kept with them."""
+
+
 class Check(_Shape):
     """A question that whoever pays attention answers right: no part of any score."""
 
     question: str
-    options: tuple[str, ...] = pydantic.Field(min_length=2)
+    options: tuple[_Choice, ...] = pydantic.Field(min_length=2)
     answer: str
 
     @pydantic.model_validator(mode="after")

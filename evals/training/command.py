@@ -79,7 +79,13 @@ def _serve_openenv(options: argparse.Namespace) -> None:
     asyncio.run(play_episode(games.suite, games.suite.plan()[0], RandomPlayer()))
     # Where it listens to others, its name there is the user's affair.
     hosts = LOOPBACK if options.host in LOOPBACK else ["*"]
-    uvicorn.run(app_of(games, options.sessions, hosts=hosts), host=options.host, port=options.port, log_level="warning")
+    uvicorn.run(
+        app_of(games, options.sessions, hosts=hosts),
+        host=options.host,
+        port=options.port,
+        log_level="warning",
+        timeout_graceful_shutdown=2,  # else a client that never ends its request keeps the server running
+    )
 
 
 def _write_nemo_gym(options: argparse.Namespace) -> None:

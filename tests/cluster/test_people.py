@@ -2,8 +2,11 @@
 
 import csv
 import json
+import signal
+import socket
 import subprocess
 import sys
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -151,3 +154,18 @@ def test_a_server_that_is_killed_after_each_answer_loses_none(study):
     [journal] = (study / "answers").iterdir()
     kept = [json.loads(line) for line in journal.read_text().splitlines()]
     assert len([each for each in kept if each["step"] != -1]) == answers == 3
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_server_though_a_phone_has_lost_its_net_within_an_answer(study):
+    process = serving(study)
+    try:
+        address = urlsplit(link_of(study))
+        half = f"POST {address.path}answer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500\r\n\r\n{{"
+        with socket.create_connection((address.hostname, address.port)) as phone:
+            phone.sendall(half.encode())
+            httpx.get(f"{link_of(study)}state", timeout=60)  # by now the half answer is waited for
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 0
+    finally:
+        process.kill()

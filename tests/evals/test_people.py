@@ -101,6 +101,17 @@ def test_a_journal_that_is_cut_anywhere_holds_its_whole_lines_and_goes_on(tmp_pa
         assert path.read_bytes() == content and path.stat().st_mode & 0o077 == 0
 
 
+def test_the_longest_option_of_a_check_is_read_again_and_a_longer_one_is_refused(tmp_path):
+    for letter in ("x", "\N{GRINNING FACE}"):
+        check = Check(question="Which?", options=(longest := 1000 * letter, "no"), answer="no")
+        journal = Journal(tmp_path / f"{ord(letter)}.jsonl")
+        journal.add(Entry("a", 0, (check.options[0],)))
+        journal.add(Entry("a", ENDED))
+        assert Journal.read(journal.path).items == journal.items
+        with pytest.raises(ValueError, match="at most 1000 characters"):
+            Check(question="Which?", options=(f"{longest}!", "no"), answer="no")
+
+
 def test_the_first_answer_to_a_question_stands(tmp_path):
     journal = Journal(tmp_path / "person.jsonl")
     journal.add(Entry("a", 0, ("x",)))

@@ -15,7 +15,7 @@ from typing import Any
 
 from cluster.engines.api_errors import EndpointError, Meaning, clean
 from cluster.engines.base import EngineSettingsError
-from cluster.engines.batch.formats import EXPIRED, Format
+from cluster.engines.batch.formats import EXPIRED, UNREADABLE, Format
 from cluster.engines.batch.store import Job, Store
 from cluster.engines.providers.base import ProviderEngine
 from cluster.engines.providers.connection import ClientConnection
@@ -263,7 +263,7 @@ class BatchConnection(ClientConnection):
             found: Mapping[str, Any] = parse_json(self.redacted(json.dumps(answer)), "an answer", Bounds())
             return found
         except FileError:
-            return {"data": None}
+            return UNREADABLE
 
     async def _find(self, job: Job) -> str | None:
         """The provider's id of a job of which only the announcement is on disk; None if the provider never took it.

@@ -16,6 +16,8 @@ from cluster.engines.providers.errors import STREAMED
 from cluster.engines.providers.gemini import typed
 
 EXPIRED: Mapping[str, Any] = {"error": "the batch ended before it came to this turn", "status": 0}
+UNREADABLE: Mapping[str, Any] = {"data": None}
+"""An answer without a reply and without a sensible number of tokens; it counts with the most that it may cost."""
 PAGES_OF_JOBS = 20
 """Lists of the account's jobs that are looked through for one of ours."""
 CLOCKS_APART = 86400.0
@@ -104,8 +106,13 @@ class OpenAIBatches:
             content = await self._client.files.content(file)
             for line in content.text.splitlines():
                 each = json.loads(line)
-                found[each["custom_id"]] = _openai_answer(each)
+                _note(found, each["custom_id"], _openai_answer(each))
         return found
+
+
+def _note(found: Answers, turn: str, answer: Mapping[str, Any]) -> None:
+    """Keep what a line answers to a turn; two lines that contradict one another answer nothing that can be believed."""
+    found[turn] = answer if found.get(turn, answer) == answer else UNREADABLE
 
 
 def _openai_answer(line: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -158,12 +165,12 @@ class AnthropicBatches:
         async for line in await self._batches.results(batch):
             result = line.result
             if result.type == "succeeded":
-                found[line.custom_id] = {"data": plain(result.message)}
+                _note(found, line.custom_id, {"data": plain(result.message)})
             elif result.type == "errored":
                 error = result.error.error
-                found[line.custom_id] = _error(STREAMED.get(error.type, 500), plain_text(error))
+                _note(found, line.custom_id, _error(STREAMED.get(error.type, 500), plain_text(error)))
             else:
-                found[line.custom_id] = EXPIRED
+                _note(found, line.custom_id, EXPIRED)
         return found
 
 
@@ -217,9 +224,9 @@ class GeminiBatches:
             metadata = each.metadata or {}
             turn = metadata.get("key", "")
             if each.response is not None:
-                found[turn] = {"data": plain(each.response)}
+                _note(found, turn, {"data": plain(each.response)})
             else:
-                found[turn] = _error(_gemini_status(each.error), plain_text(each.error))
+                _note(found, turn, _error(_gemini_status(each.error), plain_text(each.error)))
         # The job as a whole failed.
         if not found and job.error is not None:
             raise EndpointError(f"the batch failed: {str(job.error.message)[:300]}", 400)

@@ -24,7 +24,7 @@ from cluster.engines.api_errors import EndpointError
 from cluster.engines.base import EngineClosedError, EngineSettingsError
 from cluster.engines.batch import connection
 from cluster.engines.batch import store as store_module
-from cluster.engines.batch.formats import AnthropicBatches, GeminiBatches, OpenAIBatches
+from cluster.engines.batch.formats import UNREADABLE, AnthropicBatches, GeminiBatches, OpenAIBatches
 from cluster.engines.batch.store import Store
 from cluster.errors import UserError
 from cluster.storage.spending import read_spending
@@ -281,6 +281,28 @@ def test_an_answer_that_the_journal_could_not_give_back_is_kept_as_unreadable():
     deep = json.loads("[" * 100 + "]" * 100)
     assert made._redacted({"data": {"x": 1.5}}) == {"data": {"x": 1.5}}
     assert made._redacted({"data": math.nan}) == made._redacted({"data": deep}) == {"data": None}
+
+
+async def test_answers_to_one_turn_that_contradict_one_another_are_unreadable_whichever_comes_first():
+    def line(turn, text):
+        return json.dumps({"custom_id": turn, "response": {"status_code": 200, "body": {"text": text}}})
+
+    for order in (("red", "green"), ("green", "red")):
+        lines = [line("same", "red"), *(line("two", text) for text in order), line("same", "red")]
+        files = {"output": lines, "error": [line("one", "blue"), line("two", "red")]}
+
+        async def content(file, files=files):
+            return SimpleNamespace(text="\n".join(files[file]))
+
+        async def retrieve(batch):
+            return SimpleNamespace(status="completed", output_file_id="output", error_file_id="error")
+
+        made = object.__new__(OpenAIBatches)
+        made._client = SimpleNamespace(
+            batches=SimpleNamespace(retrieve=retrieve), files=SimpleNamespace(content=content)
+        )
+        known = {"same": {"data": {"text": "red"}}, "two": UNREADABLE, "one": {"data": {"text": "blue"}}}
+        assert await made.answers("batch") == known
 
 
 def test_what_is_no_file_or_too_large_is_no_journal(tmp_path, monkeypatch):
