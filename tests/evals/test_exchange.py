@@ -1,6 +1,7 @@
 """Runs in the formats of others and back: nothing is lost that can be kept, nothing leaves that is secret."""
 
 import base64
+import dataclasses
 import functools
 import hashlib
 import io
@@ -28,6 +29,7 @@ from cluster.cli import main
 from cluster.storage.stored_run import Run
 from envs.files import FileError
 from envs.picture import picture_from_description
+from evals.conversation import PlayedTurn, Record
 from evals.exchange.carried import carry_episode
 from evals.exchange.every_eval_ever import export_every_eval_ever
 from evals.exchange.huggingface import export_huggingface
@@ -43,10 +45,11 @@ from evals.ledger.records import chat_of, plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
 from evals.players import RandomPlayer
 from evals.suite import ledger_columns
-from evals.types import LabelScores, Reply
+from evals.types import Episode, LabelScores, Outcome, Reply, Turn, message
+from tests.golden import check_golden
 from tests.runs import records_of, run_of
 from tests.small_runs import SUITES, small_run
-from tests.toy import ToySuite
+from tests.toy import OPTIONS, ToySuite
 from tests.viewer_runs import calm_rows, hostile_rows, rows_of, write_run
 
 WRITE = {"every_eval_ever": export_every_eval_ever, "inspect": export_inspect, "lm_eval": export_lm_eval}
@@ -850,3 +853,90 @@ def test_tokens_of_a_cache_are_no_input_tokens_in_inspect():
     usage = inspect_usage({"prompt_tokens": 100, "completion_tokens": 7, "cached_tokens": 64, "reasoning_tokens": 3})
     counted = [usage[f"input_tokens{end}"] for end in ("", "_cache_read")]
     assert counted == [36, 64] and (usage["output_tokens"], usage["total_tokens"]) == (7, 107)
+
+
+# --- whole files -----------------------------------------------------------------------------------------------------
+
+
+def a_small_source() -> Source:
+    """A model's episodes, whose numbers all differ: one of two turns, one of one turn, one that failed, one not played."""
+    suite = ToySuite()
+    episodes = [
+        Episode("toy", "colors", level, "cot", index, repeat, 70 + index, "f", 9 + index, 2.5, 300.0, player="m")
+        for level, index, repeat in (("easy", 0, 0), ("hard", 1, 2), ("hard", 3, 0), ("easy", 4, 1))
+    ]
+    chat = (message("system", "Rules"), message("user", "First?"))
+    asked = (chat, (*chat, message("assistant", "red"), message("user", "Second?")))
+    replies = [
+        Reply("red", "stop", 11, 3, 5, 0.5, reasoning="Hm.", reasoning_tokens=1, cost=0.25),
+        Reply("green", "length", 23, 7, 2, 1.5, reasoning="Oh.", reasoning_tokens=4, cost=0.5),
+    ]
+    turns = [
+        PlayedTurn(Turn(episodes[0], number, asked[number], OPTIONS), reply, action, rule)
+        for number, (reply, action, rule) in enumerate(
+            zip(replies, (None, "green"), ("unread", "last line"), strict=True)
+        )
+    ]
+    won, lost = Outcome(True, 2, extra={"right": 2}), Outcome(False, 1, 0.75, {"right": 1})
+    records = [
+        Record(episodes[0], won, "", tuple(turns), 2.5),
+        Record(episodes[1], lost, "", (dataclasses.replace(turns[0], action="red", rule="exact"),), 1.25),
+        Record(episodes[2], None, "PlayerError: no", (), 0.75, "endpoint"),
+    ]
+    settings = {
+        "suite": {"type": "toy", "episodes": 4},
+        "decoding": "free",
+        "history": {"reasoning": "kept"},
+        "model": {
+            **{"name": "m", "engine": {"type": "vllm", "model": "Some/Model", "dtype": "bfloat16"}},
+            "sampling": {"temperature": 0.5, "top_p": 0.9, "top_k": 7, "max_tokens": 99, "seed": 3},
+        },
+    }
+    run = RunData.of_tables(plan_to_table(episodes), records_to_table(records, ledger_columns(suite)), settings)
+    first = {"id": "1", "began": "2030-01-02T03:04:05+00:00", "vllm": "1.0", "raycade": "0.1"}
+    run = dataclasses.replace(
+        run, sessions=[first, {**first, "id": "2", "began": "2031", "vllm": "1.1", "complete": True}]
+    )
+    [source] = sources_of(run, suite)
+    return source
+
+
+def as_lines(value, path=()):
+    """A JSON value as a line for each of its texts and numbers; what raycade carries along is left out."""
+    if isinstance(value, dict):
+        for name, each in value.items():
+            if name != "raycade" or not path:
+                yield from as_lines(each, (*path, name))
+    elif isinstance(value, list) and any(isinstance(each, dict | list) for each in value):
+        for number, each in enumerate(value):
+            yield from as_lines(each, (*path, str(number)))
+    else:
+        shown = round(value, 6) if isinstance(value, float) else value
+        yield f"{' '.join(path)}: {json.dumps(shown)}"
+
+
+def test_the_files_of_a_small_run_are_those_on_record(tmp_path):
+    source = a_small_source()
+    lines = []
+    for name, write in WRITE.items():
+        for path in write(source, tmp_path / name):
+            lines.append(f"\n=== {name}: {path}")
+            file = tmp_path / name / path
+            if path.suffix == ".eval":
+                archive = zipfile.ZipFile(file)
+                values = [(each, json.loads(archive.read(each))) for each in archive.namelist()]
+            elif path.suffix == ".jsonl":
+                values = [(str(number), json.loads(line)) for number, line in enumerate(file.read_text().splitlines())]
+            else:
+                values = [("", json.loads(file.read_text()))]
+            for member, value in values:
+                lines += [f"--- {member}", *as_lines(value)]
+    for path in export_huggingface([source], tmp_path / "hub", "me/games"):
+        lines.append(f"\n=== huggingface: {path}")
+        file = tmp_path / "hub" / path
+        if path.suffix == ".parquet":
+            rows = pq.read_table(file).to_pylist()
+            lines += [line for number, row in enumerate(rows) for line in as_lines(row, (str(number),))]
+        else:
+            lines.append(file.read_text().partition("| column |")[0])
+    check_golden("exports", "\n".join(lines))
