@@ -33,7 +33,6 @@ from evals.conversation import PlayedTurn, Record
 from evals.exchange.carried import carry_episode
 from evals.exchange.every_eval_ever import export_every_eval_ever
 from evals.exchange.huggingface import export_huggingface
-from evals.exchange.inspect_log import _usage as inspect_usage
 from evals.exchange.inspect_log import export_inspect
 from evals.exchange.lm_eval import export_lm_eval
 from evals.exchange.public import public_error, public_model, public_settings
@@ -847,12 +846,6 @@ def test_settings_without_secrets_stay_as_they_are():
     assert public_settings(section) == {name: section[name] for name in section if name != "seeds"}
     assert public_model({"model": None}) == {}
     assert public_error("PromptTooLong: by 1000 tokens") == "PromptTooLong: by 1000 tokens"
-
-
-def test_tokens_of_a_cache_are_no_input_tokens_in_inspect():
-    usage = inspect_usage({"prompt_tokens": 100, "completion_tokens": 7, "cached_tokens": 64, "reasoning_tokens": 3})
-    counted = [usage[f"input_tokens{end}"] for end in ("", "_cache_read")]
-    assert counted == [36, 64] and (usage["output_tokens"], usage["total_tokens"]) == (7, 107)
 
 
 # --- whole files -----------------------------------------------------------------------------------------------------
