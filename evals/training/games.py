@@ -13,7 +13,7 @@ import itertools
 import os
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -233,7 +233,7 @@ class EvaluationGames:
         return self._cells[key]
 
 
-async def _openings(suite: Suite, episodes: Sequence[Episode]) -> list[tuple[Episode, Turn]]:
+async def _openings(suite: Suite, episodes: Iterable[Episode]) -> list[tuple[Episode, Turn]]:
     """The episodes that have a first turn, each with it."""
     openings: list[tuple[Episode, Turn]] = []
     for episode in episodes:
@@ -264,14 +264,21 @@ async def _play_hash(suite: Suite, episode: Episode, opening: Turn) -> str:
     return stable_hash(_turn_hash(opening), said)
 
 
-async def _contents_of(suite: Suite, episodes: Sequence[Episode]) -> list[str]:
-    """What the episodes show, of those that have a first turn."""
+def _modes_by_game(suite: Suite) -> dict[str, dict[str, Episode]]:
+    """The games of a plan by their seeds, each with an episode of each of its modes."""
+    games: dict[str, dict[str, Episode]] = {}
+    for episode in suite.plan():
+        games.setdefault(seed_hash(episode), {}).setdefault(episode.mode, episode)
+    return games
+
+
+async def _contents_of(suite: Suite, games: Iterable[Iterable[Episode]]) -> list[set[str]]:
+    """What each game shows, in all those of its episodes that have a first turn."""
     shown = EvaluationGames(suite)
     contents = []
-    for episode in episodes:
-        turn = await suite.first_turn(episode)
-        if turn is not None:
-            contents.append(await shown.content_of(suite, episode, turn))
+    for episodes in games:
+        openings = await _openings(suite, episodes)
+        contents.append({await shown.content_of(suite, episode, turn) for episode, turn in openings})
     return contents
 
 
@@ -285,25 +292,20 @@ async def trained_games(suite: Suite, path: Path) -> tuple[int, int]:
     Raises:
         FileError: it cannot be read, or is no such file: then it would say of any run that nothing was trained on.
     """
-    planned = [_by_seed(part) for part in suite.parts]
+    planned = [_modes_by_game(part) for part in suite.parts]
     seeds = list(itertools.chain.from_iterable(planned))
     by_seed = _among(path, set(seeds))
     # What a game shows takes long to make, so it is asked only of games whose seeds were not trained on.
-    contents = []
+    contents: list[set[str]] = []
     for part, games in zip(suite.parts, planned, strict=True):
-        untrained = [episode for seed, episode in games.items() if seed not in by_seed]
+        untrained = [modes.values() for seed, modes in games.items() if seed not in by_seed]
         contents += await _contents_of(part, untrained)
     by_content = set[str]()
     if contents:
-        by_content = _among(path, set(contents))
+        by_content = _among(path, set().union(*contents))
     found_by_seed = sum(seed in by_seed for seed in seeds)
-    found_by_content = sum(content in by_content for content in contents)
+    found_by_content = sum(not by_content.isdisjoint(each) for each in contents)
     return found_by_seed + found_by_content, len(seeds)
-
-
-def _by_seed(suite: Suite) -> dict[str, Episode]:
-    """One episode of each game of a suite's plan, by the hash of its seed."""
-    return {seed_hash(episode): episode for episode in suite.plan()}
 
 
 def _among(path: Path, digests: set[str]) -> set[str]:

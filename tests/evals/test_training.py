@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import yaml
 from gymnasium.utils.env_checker import check_env
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster.cli import main
@@ -32,7 +32,7 @@ from evals.suite import plan_for, play_episode
 from evals.suites.kidgym.suite import KidGymSuite
 from evals.suites.kumo.suite import KumoSuite
 from evals.suites.multistar.suite import MultiStarSuite
-from evals.training.games import TrainingGames, seed_hash, suite_of, trained_games
+from evals.training.games import EvaluationGames, TrainingGames, seed_hash, suite_of, trained_games
 from evals.training.gymnasium_env import SuiteEnv, register_suites
 from evals.training.nemo_gym_files import new_text, write_server
 from evals.training.play import TrainingError, TrainingPlay, text_of
@@ -129,7 +129,7 @@ DISTANCES = st.lists(st.floats(0, 40) | st.just(math.inf), max_size=6)
 CREDIT = st.floats(0, 1)
 
 
-@pytest.mark.slow
+@settings(max_examples=20, deadline=None)
 @given(st.integers(1, 30), st.floats(0, 40), DISTANCES, DISTANCES, CREDIT, CREDIT)
 def test_shaping_telescopes_and_ranks_policies_as_success_does(budget, first, one, other, credit, others_credit):
     games = Stepping(budget, [first, *one], credit), Stepping(budget, [first, *other], others_credit)
@@ -272,6 +272,26 @@ def test_a_run_on_games_that_were_trained_on_says_so(tmp_path, capsys):
     command("run", *words, "suite.episodes=5", f"run_dir={tmp_path / 'run'}")
     assert "Trained on: 3 of 5 games" in command("trained-on", str(tmp_path / "run"), str(file))
     assert "Trained on: 3 of 5 games" in command("report", str(tmp_path / "run"))
+
+
+def test_trained_games_are_counted_once_by_their_seed_or_by_what_they_show(tmp_path):
+    settings = {"tasks": ["SE"], "levels": [1], "modes": ["zero_shot", "cot"], "episodes": 5}
+    suite, path = suite_of("kidgym", settings), tmp_path / "file"
+    one, two, three, four, _ = [episode for episode in suite.plan() if episode.mode == "zero_shot"]
+
+    async def content(episode):
+        return await EvaluationGames(suite).content_of(suite, episode, await suite.first_turn(episode))
+
+    contents = {episode.index: asyncio.run(content(episode)) for episode in (one, two, three, four)}
+    assert len({*contents.values()}) == 4
+    none = "0" * 32
+    lines = [(seed_hash(one), contents[0]), (seed_hash(two), none), (none, contents[2]), (none, contents[2])]
+    path.write_text("".join(f"{seed} {shown}\n" for seed, shown in lines))
+    assert asyncio.run(trained_games(suite, path)) == (3, 5), "a game in two modes is one"
+    path.write_text(f"{none} {contents[3]}\n")
+    assert asyncio.run(trained_games(suite, path)) == (1, 5)
+    path.write_text("")
+    assert asyncio.run(trained_games(suite, path)) == (0, 5)
 
 
 def test_a_run_on_training_games_says_so_and_a_damaged_note_is_reported(tmp_path):
