@@ -157,9 +157,10 @@ def test_answers_and_files_are_what_the_schema_says(ask, folder, tmp_path):
 # --- who is let in ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_only_who_has_the_token_is_let_in(folder):
-    app = make_app(open_viewer(folder / "calm"), TOKEN)
+    viewer = open_viewer(folder / "calm")
+    app = make_app(viewer, TOKEN)
+    stranger = TestClient(app)
     for path in (
         "/",
         "/api/state",
@@ -169,7 +170,7 @@ def test_only_who_has_the_token_is_let_in(folder):
         "/?token=",
         "/api/state?token=é",
     ):
-        assert TestClient(app).get(path).status_code == 403
+        assert stranger.get(path).status_code == 403
     assert TestClient(app, headers={"cookie": "raycade=wrong"}).get("/api/state").status_code == 403
     client = TestClient(app)
     first = client.get(f"/?token={TOKEN}&suite=kumo&suite=kidgym", follow_redirects=False)
@@ -182,7 +183,7 @@ def test_only_who_has_the_token_is_let_in(folder):
         "httponly" in first.headers["set-cookie"].lower() and "samesite=strict" in first.headers["set-cookie"].lower()
     )
     assert client.get("/api/state").status_code == 200
-    assert TestClient(make_app(open_viewer(folder / "calm"), "")).get("/api/state").status_code == 200
+    assert TestClient(make_app(viewer, "")).get("/api/state").status_code == 200
 
 
 def test_every_answer_forbids_foreign_and_inline_code(folder):
@@ -499,6 +500,52 @@ def test_an_episode_whose_suite_cannot_be_had_is_shown_as_it_is_stored(tmp_path)
 
 def states(ask):
     return ask("state").json()["runs"][0]
+
+
+def test_the_list_takes_in_new_parts_later_attempts_and_merged_parts(tmp_path):
+    plan, rows = calm_rows()
+    path = write_run(tmp_path / "run", plan, rows.slice(0, 4))
+    listing = EpisodeIndex([viewed(path)])
+
+    def listed_now():
+        assert listing.refresh() and not listing.refresh(), "what was read is not read again"
+        table = listing.table().select(["episode_id", "attempt", "success"]).to_pylist()
+        return {row["episode_id"]: (row["attempt"], row["success"]) for row in table}, len(table)
+
+    def expected(*tables):
+        shown = [row for table in tables for row in table.to_pylist()]
+        found = {
+            row["episode_id"]: (row["attempt"], row["success"]) for row in sorted(shown, key=lambda row: row["attempt"])
+        }
+        return found, len(found)
+
+    def attempt(place, number, won):
+        row = rows.slice(place, 1)
+        for name, value in (("attempt", number), ("success", won)):
+            at = row.schema.get_field_index(name)
+            row = row.set_column(at, row.schema.field(at), pa.array([value], row.schema.field(at).type))
+        return row
+
+    assert listed_now() == expected(rows.slice(0, 4))
+    third, second = attempt(1, 3, False), attempt(1, 2, True)
+    add_part(path, 2, pa.concat_tables([rows.slice(4, 3), third]))
+    assert listed_now() == expected(rows.slice(0, 7), third)
+    add_part(path, 3, second)
+    assert listed_now() == expected(rows.slice(0, 7), third), "the latest attempt counts, whenever it is read"
+    names = [f"part-{number:06d}-test.parquet" for number in (1, 3)]
+    add_part(path, 4, pa.concat_tables([rows.slice(0, 4), second]), names)
+    assert listed_now() == expected(rows.slice(0, 7), third)
+    assert [part.name for part, _ in listing.ledger_parts()] == [
+        f"part-00000{number}-test.parquet" for number in (2, 4)
+    ]
+    one = rows["episode_id"][1].as_py()
+    assert listing.find("run", one)["attempts"] == [1, 2, 3]
+    assert [listing.find("run", one, number)["attempt"] for number in (1, 2, 3, None)] == [1, 2, 3, 3]
+    fresh = EpisodeIndex([viewed(path)])
+    fresh.refresh()
+    assert {row["episode_id"]: row["attempt"] for row in fresh.table().to_pylist()} == {
+        each: shown[0] for each, shown in expected(rows.slice(0, 7), third)[0].items()
+    }
 
 
 @pytest.mark.slow
