@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 from collections import Counter
 from dataclasses import dataclass
 
@@ -14,9 +15,10 @@ from cluster.cli import main
 from cluster.commands.study import sweeps
 from cluster.errors import UserError
 from evals.analysis.compare import Side
+from evals.stats.intervals import mean_estimate, student_quantile
 from evals.study.conditions import conditions_of, factors_of
 from evals.study.effects import effects_figure, effects_table, interactions, main_effects, measured, shared_names
-from evals.study.split import PICTURES_ONLY, Pair, Played, pairs_of, split, split_table, text_twins
+from evals.study.split import PICTURES_ONLY, Pair, Played, pairs_of, split, split_table, splits_of, text_twins
 from evals.study.variance import _ends, _shares, variance_shares
 from evals.suite import Suite
 from evals.types import Episode, Outcome, Reply, message
@@ -166,11 +168,11 @@ played = st.sampled_from([Played(True, True), Played(False, True), Played(False,
 
 @given(st.lists(st.tuples(played, played), min_size=1, max_size=40))
 def test_shares_of_lost_games_add_up_and_follow_the_counts(games):
-    pairs = [Pair(("CL", "1"), number, *each) for number, each in enumerate(games)]
+    pairs = [Pair(("CL", "1"), number // 2, *each) for number, each in enumerate(games)]  # each game twice
     found = split(pairs)
     lost = [each for each in games if not each[0].won]
     form = [each for each in lost if not each[0].readable]
-    assert (found.lost, found.games) == (len(lost), len(games))
+    assert (found.lost, found.games) == (len(lost), -(-len(games) // 2))
     assert found.won_in_words_only == sum(a.readable and b.won for a, b in lost)
     assert found.won_from_pictures_only == sum(a.won and not b.won and b.readable for a, b in games)
     told = [each for each in lost if each[0].readable and each[1].readable]
@@ -185,6 +187,42 @@ def test_shares_of_lost_games_add_up_and_follow_the_counts(games):
     assert found.seeing.mean == pytest.approx(min(1, max(0, expected)))
     if 0 <= expected <= 1 - len(form) / len(lost):
         assert found.form.mean + found.seeing.mean + found.planning.mean == pytest.approx(1)
+
+
+def test_shares_of_lost_games_have_intervals_clustered_by_game():
+    """Where all is lost, form has the interval of a mean; the others, near it, that of leaving out one game at a time."""
+    draw = np.random.default_rng(2)
+    kinds = [Played(False, True), Played(False, False), Played(True, True)]
+    all_lost = [Pair(("CL", "1"), number // 3, kinds[draw.integers(2)], kinds[0]) for number in range(60)]
+    form = mean_estimate([float(not pair.picture.readable) for pair in all_lost], [pair.game for pair in all_lost])
+    assert dataclasses.astuple(split(all_lost).form) == pytest.approx(dataclasses.astuple(form))
+    sides = [draw.choice(3, 160, p=chances) for chances in ((0.5, 0.2, 0.3), (0.3, 0.1, 0.6))]
+    pairs = [
+        Pair(("CL", "1"), number // 2, kinds[picture], kinds[text])
+        for number, (picture, text) in enumerate(zip(*sides, strict=True))
+    ]
+    found = split(pairs)
+    left = [split([pair for pair in pairs if pair.game != game]) for game in range(80)]
+    for cause in ("form", "seeing", "planning"):
+        estimate = getattr(found, cause)
+        margin = student_quantile(0.975, 79) * math.sqrt(79 * np.var([getattr(each, cause).mean for each in left]))
+        assert (estimate.high - estimate.low) / 2 == pytest.approx(margin, rel=0.05), cause
+        assert (estimate.high + estimate.low) / 2 == pytest.approx(estimate.mean)
+        assert estimate.n == found.lost
+
+
+def test_lost_games_are_split_over_all_and_by_task_and_level():
+    won, lost, unread = Played(True, True), Played(False, True), Played(False, False)
+    outcomes = {("SO", "2"): [(lost, won), (lost, lost), (won, won)], ("CL", "1"): [(unread, won), (won, lost)]}
+    pairs = [Pair(cell, (cell, number), *each) for cell, games in outcomes.items() for number, each in enumerate(games)]
+    assert [
+        (cell, one.games, one.lost, one.won_in_words_only, one.won_from_pictures_only) for cell, one in splits_of(pairs)
+    ] == [
+        (("all", ""), 5, 3, 1, 1),
+        (("CL", "1"), 2, 1, 0, 1),
+        (("SO", "2"), 3, 2, 1, 0),
+    ]
+    assert [cell for cell, _ in splits_of(pairs[:3])] == [("all", "")], "one cell is all there is"
 
 
 def test_a_player_that_wins_in_words_what_it_loses_from_pictures_cannot_see():
