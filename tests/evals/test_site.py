@@ -5,19 +5,22 @@ import dataclasses
 import datetime
 import gc
 import hashlib
+import importlib.metadata
 import math
 import random
 import re
 import weakref
 from array import array
+from collections import Counter
 from html.parser import HTMLParser
 
 import pytest
 
+from evals.players import BUILT_IN_PLAYERS
 from evals.report.episodes import Shown
 from evals.results.boards import boards_of, paper_table, settings_table
 from evals.results.entries import Entry, Outline, Reader, RunPart, Score, player_labels
-from evals.site.games import decisive_turns
+from evals.site.games import decisive_turns, games_of
 from evals.site.pages import Site, _run_facts, games_file, player_file
 from evals.site.parts import episode_parts
 from evals.site.pictures import Album
@@ -25,7 +28,9 @@ from evals.stats.intervals import Estimate
 from evals.suites.bundle import Bundle
 from evals.summary.overview import overview
 from evals.summary.reply_health import ReplyHealth
+from evals.tables import Table
 from evals.view import EpisodeView, StepView, default_view
+from tests.golden import check_golden
 from tests.runs import Often, run_of
 from tests.small_runs import HOSTILE, MODELS, SUITES, small_run
 from tests.toy import ToySuite
@@ -123,6 +128,7 @@ def test_every_link_leads_to_a_page_of_the_site(pages):
                 assert not anchor or anchor in anchors[file]
                 seen.add(file)
     assert seen == {*pages}, "and every page is linked"
+    assert "Rows of the KidGym paper" in pages["suite-kidgym.html"]
 
 
 @pytest.mark.slow
@@ -133,13 +139,6 @@ def test_what_a_model_or_a_setting_says_is_no_markup(pages):
     for text in pages.values():
         assert "\x1b" not in text and "\u202e" not in text and "<b>games" not in text and "<a>" not in text
     assert "a: &lt;/script&gt;" in pages[player_file(MODELS[0])]
-
-
-def test_a_page_says_when_of_what_and_under_which_license(pages):
-    for text in pages.values():
-        assert "2030-01-02 03:04 UTC" in text and "CC BY 4.0" in text and "CC BY-SA 4.0" in text
-    assert "partial: 3 of 4 episodes played" in pages["suite-toy.html"]
-    assert "Rows of the KidGym paper" in pages["suite-kidgym.html"]
 
 
 def test_files_of_players_differ_also_where_case_does_not_count():
@@ -336,3 +335,89 @@ def test_long_texts_are_cut_and_counts_are_told():
     [part] = step["messages"][0]["parts"]
     assert part["text"].startswith("x" * 6000 + "\n[1,000 more")
     assert ("tokens", "1,234 prompt, 5 completion") in step["facts"] and ("decoded", "nothing") in step["facts"]
+
+
+# --- what pages say --------------------------------------------------------------------------------------------------
+
+
+class Said(HTMLParser):
+    """What a page says, a line for each row of a table and each text; pictures of scores by the numbers of their style."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.lines, self.hidden = [""], 0
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        self.hidden += tag in ("style", "script")
+        if tag in ("tr", "p", "h1", "h2", "h3", "li", "summary", "dt", "table", "section", "details"):
+            self.lines.append("")
+        if tag in ("td", "th", "dd"):
+            self.lines[-1] += " | "
+        shown = [given[name] for name in ("href", "style", "title") if given.get(name)]
+        self.lines[-1] += "".join(f" <{each}>" for each in shown)
+
+    def handle_endtag(self, tag):
+        self.hidden -= tag in ("style", "script")
+
+    def handle_data(self, data):
+        if not self.hidden:
+            self.lines[-1] += f" {' '.join(data.split())}" if data.strip() else ""
+
+    def __str__(self):
+        return "\n".join(line.strip() for line in self.lines if line.strip())
+
+
+def test_the_pages_of_a_small_site_say_what_is_on_record():
+    health = ReplyHealth(9, 11, Counter({"cut off": 2, "empty": 3}), Counter({"cut off": 1}))
+    won, lost = [1] * 12 + [0] * 8, [0] * 12 + [1] * 8
+    first = [
+        entry("Ann", won, run="one", done=18, failed=2, health=health, cost=0.5, seconds=41.0),
+        entry("random", [1] * 5 + [0] * 15, run="one", reference="chance (random)"),
+        entry("oracle", [1] * 20, run="one", reference="perfect play (oracle)"),
+        entry("Ann", [1, 1, 0], games="others", run="one", suite="other", planned=7),
+    ]
+    second = [entry("bob", lost, run="two", seconds=4.0), entry("bob", [1] * 20, games="h", run="two")]
+    tables = [
+        Table("toy_success", "Toy", ("player", "x"), (("Ann", 1), ("random", 2), ("oracle", 3)), headline=True),
+        Table("toy_more", "More", ("player", "x"), (("Ann", 4),)),
+        Table("toy_published_Ann", "Beside", ("x",), ((5,),), headline=True),
+    ]
+    of_bob = [Table("toy_success", "Toy", ("player", "x"), (("bob", 6),), headline=True)]
+    sessions = [{"id": "s", "began": "2030-01-02T03:04:05+00:00", "vllm": "1.0"}]
+    site = Site("All games", "CC BY 4.0", MADE, titles={"toy": "Toy & co", "other": "Other"})
+    site.add(RunPart("one", {"decoding": "free", "run_dir": "x"}, sessions, first, {"toy": tables, "other": []}))
+    site.add(RunPart("two", {"decoding": "choice"}, (), second, {"toy": of_bob}))
+    pages = dict(site.pages([games_file("Ann", "toy")]))
+    assert [*pages] == ["suite-other.html", "suite-toy.html", player_file("Ann"), "player-bob.html", "index.html"]
+    version = importlib.metadata.version("raycade")
+    said = "\n\n".join(f"=== {name}\n{Said(text)}" for name, text in pages.items())
+    check_golden("site", said.replace(version, "VERSION"))
+
+
+def test_a_game_is_told_with_all_its_facts_and_how_many_turns_are_left_out():
+    run = run_of(ToySuite(episodes=2, turns=5), {"m": Often(0.0), "oracle": BUILT_IN_PLAYERS["oracle"]})
+    [game] = games_of(run, ToySuite(), {"oracle"})["m"]
+    assert [(step["number"], step["of"], step["skipped"]) for step in game["steps"]] == [(1, 10, 0), (10, 10, 8)]
+    assert game["title"] == "task colors · level easy · mode zero_shot · index 0 · repeat 0"
+    assert [step["reason"] for step in game["steps"]] == ["the first turn", "the last turn"]
+    row = run.find([game["id"].split("-")[1]])[0]
+    step = StepView(
+        (), "B", "hm", "B", "tag", {"x": True, "y": ["a", 0.123456]}, "A", 2.0, after=None, remaining=("A", "C"),
+        probabilities={"A": 0.75, "B": 0.25},
+    )  # fmt: skip
+    shown = Shown({**row, "turns": row["turns"][:1]}, "lost", EpisodeView((step,), {"none": None, "won": False}))
+    parts = episode_parts(shown, Album())
+    assert parts["facts"] == [("episode", row["episode_id"]), ("seed", str(row["seed"])), ("won", "no")]
+    assert (
+        parts["title"] == "toy · colors · level easy · zero_shot · index 0 · repeat 0 · m" and parts["ending"] == "lost"
+    )
+    assert parts["steps"][0]["facts"] == [
+        *(("decoded", "B"), ("by the rule", "tag"), ("reply ended by", "stop"), ("tokens", "0 prompt, 0 completion")),
+        *(("perfect play", "A"), ("regret", "2"), ("still possible", "A, C"), ("probabilities", "A: 0.75, B: 0.25")),
+        *(("x", "yes"), ("y", "a, 0.1235")),
+    ]
+    gone = dataclasses.replace(step, lost=True)
+    facts = dict(episode_parts(dataclasses.replace(shown, view=EpisodeView((gone,))), Album())["steps"][0]["facts"])
+    assert facts["regret"] == "the game is lost"
