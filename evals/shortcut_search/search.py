@@ -43,7 +43,7 @@ def search(training: Suite, held_out: Suite) -> Iterator[Found]:
         held_out: Plans those that the learned players are measured on.
 
     Yields:
-        Each feature class for each cell, in the plan's order.
+        Each feature class for each cell, by task and level.
 
     Raises:
         NoFeaturesError: turns of the suite have no features.

@@ -1,6 +1,5 @@
 """Players that lack a sense are found, and what a cell needs is told from them."""
 
-import dataclasses
 import re
 from dataclasses import dataclass
 from random import Random
@@ -13,8 +12,9 @@ from envs.kidgym.tasks.placement import RING
 from evals.shortcut_search.classes import feature_classes
 from evals.shortcut_search.games import NoFeaturesError, good_options, lessons, play
 from evals.shortcut_search.learner import Learner, among
-from evals.shortcut_search.record import Search, read_record, write_record
-from evals.shortcut_search.search import needs_table, search
+from evals.shortcut_search.record import CellRecord, Search, SearchRecord, read_record, write_record
+from evals.shortcut_search.search import Found, needs_table, search
+from evals.stats.intervals import Estimate
 from evals.suite import Suite, plan_for
 from evals.suites.kidgym.features import COARSE_SENSES, SENSES, option_features
 from evals.suites.kidgym.mistakes import Step
@@ -70,44 +70,68 @@ def test_what_a_cell_needs_is_found_on_games_that_were_not_learned_from():
     assert [(row[1], row[-1]) for row in table.rows] == [("plain", "none of these"), ("shuffled", "color")]
 
 
-@pytest.mark.slow
-def test_what_was_found_is_kept_and_the_best_without_a_needed_sense_stands_beside_scores(tmp_path):
-    path = tmp_path / "found.yaml"
-    found = list(search(Boxes(first_seed=1000), Boxes()))
-    write_record(path, found, Search("python", "2026-01-31", "training:0"))
-    record = read_record(path)
-    success = {each.players: each.success.mean for each in found if each.level == "shuffled"}
-    assert record.cells["boxes", "shuffled"].success == pytest.approx(success, abs=0.001)
-    assert record.best("boxes", "plain", ["color"])[1] == 1
-    name, won = record.best("boxes", "shuffled", ["color"])
-    without = {f"learned: {players}": success[players] for players in ("text only", "all but color")}
-    assert won == pytest.approx(max(without.values()), abs=0.001) and without[name] == max(without.values())
-    plain = record.cells["boxes", "plain"]
-    uneven = dataclasses.replace(plain, success={"text only": 0.2, "all but color": 0.4, "everything": 1})
-    of_uneven = dataclasses.replace(record, cells={("a", "1"): uneven})
-    assert of_uneven.best("a", "1", ["color"]) == ("learned: all but color", 0.4)
-    assert record.best("boxes", "shuffled", []) is None and record.best("boxes", "other", ["color"]) is None
+CLASSES = {each.name: each for each in feature_classes(["text: a", "color: b", "count: c", "coarse-count: d"])}
 
 
-@pytest.mark.slow
-def test_each_cell_keeps_the_search_that_found_it_last(tmp_path):
-    path = tmp_path / "found.yaml"
-    first = Search("first", "2026-01-30", "training:0")
-    second = Search("second", "2026-01-31", "training:7")
-    of_both = list(search(Boxes(first_seed=1000, games=30), Boxes(games=20)))
-    write_record(path, of_both, first)
-    shuffled_again = [
-        each for each in search(Boxes(first_seed=1000, games=40), Boxes(games=25)) if each.level == "shuffled"
+def found_in(task, level, learned_from, games, **success):
+    """What each feature class (underscores for spaces) has won in a cell."""
+    return [
+        Found(task, level, CLASSES[name.replace("_", " ")], learned_from, Estimate(won, 0.0, 1.0, games))
+        for name, won in success.items()
     ]
-    write_record(path, shuffled_again, second)
-    cells = read_record(path).cells
-    assert {place: (cell.search, cell.learned_from, cell.games) for place, cell in cells.items()} == {
-        ("boxes", "plain"): (first, 30, 20),
-        ("boxes", "shuffled"): (second, 40, 25),
+
+
+def test_what_was_found_is_kept_and_each_cell_keeps_the_search_that_found_it_last(tmp_path):
+    path = tmp_path / "found.yaml"
+    first, second = Search("first", "2026-01-30", "training:0"), Search("second", "2026-01-31", "training:7")
+    plain = found_in("boxes", "plain", 30, 20, everything=0.9876, text_only=0.25)
+    shuffled = found_in("boxes", "2", 40, 50, everything=0.75, all_but_color=0.5)
+    write_record(path, [*shuffled, *plain], first)
+    kept = {
+        ("boxes", "plain"): CellRecord(first, 30, 20, {"everything": 0.988, "text only": 0.25}),
+        ("boxes", "2"): CellRecord(first, 40, 50, {"everything": 0.75, "all but color": 0.5}),
     }
-    write_record(path, of_both, second)
-    assert {cell.search for cell in read_record(path).cells.values()} == {second}
+    assert read_record(path) == SearchRecord(("color", "text"), kept)
+    other = found_in("arrows", "1", 60, 70, only_a_coarse_count=0.125)
+    write_record(path, [*found_in("boxes", "2", 41, 51, everything=0.5), *other], second)
+    changed = {
+        ("boxes", "2"): CellRecord(second, 41, 51, {"everything": 0.5}),
+        ("arrows", "1"): CellRecord(second, 60, 70, {"only a coarse count": 0.125}),
+    }
+    assert read_record(path) == SearchRecord(("coarse-count", "color", "text"), {**kept, **changed})
+    assert re.findall("task: ([a-z]+)", path.read_text()) == ["boxes", "arrows", "boxes"], "by search, then by task"
+    write_record(path, [*plain, *shuffled, *other], second)
     assert "first" not in path.read_text(), "a search whose cells were all found again"
+
+
+def test_the_best_player_that_lacks_what_a_task_is_about_stands_beside_scores():
+    cell = CellRecord(
+        Search("c", "d", "t"),
+        *(3, 5),
+        {"everything": 1.0, "text only": 0.2, "all but color": 0.6, "all but count": 0.5, "only a coarse count": 0.7},
+    )
+    record = SearchRecord(("coarse-count", "color", "count", "text"), {("a", "1"): cell})
+    assert record.best("a", "1", ["color"]) == ("learned: all but color", 0.6)
+    assert record.best("a", "1", ["count"]) == ("learned: only a coarse count", 0.7)
+    assert record.best("a", "1", ["count", "color"]) == ("learned: only a coarse count", 0.7)
+    assert record.best("a", "1", ["hue"]) == ("learned: text only", 0.2)
+    assert record.best("a", "1", []) is None is record.best("a", "2", ["color"]) is record.best("b", "1", ["color"])
+
+
+def test_a_cell_needs_the_senses_without_which_clearly_less_is_won():
+    found = found_in("a", "1", 3, 5, everything=0.8, text_only=0.1, all_but_color=0.75, all_but_count=0.74)
+    found += found_in("a", "2", 3, 5, everything=0.8, all_but_color=0.2, all_but_count=0.3, only_a_coarse_count=0.0)
+    found += found_in("b", "1", 3, 5, everything=0.5, all_but_color=0.9)
+    table = needs_table("s", found)
+    assert table.columns == (
+        *("task", "level", "everything", "text only", "all but color", "all but count", "only a coarse count", "needs"),
+    )
+    rows = [tuple(getattr(cell, "mean", cell) for cell in row) for row in table.rows]
+    assert rows == [
+        ("a", "1", 0.8, 0.1, 0.75, 0.74, None, "count"),
+        ("a", "2", 0.8, None, 0.2, 0.3, 0.0, "color, count"),
+        ("b", "1", 0.5, None, 0.9, None, None, "none of these"),
+    ]
 
 
 @pytest.mark.parametrize(
