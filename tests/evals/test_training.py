@@ -35,7 +35,7 @@ from evals.suites.multistar.suite import MultiStarSuite
 from evals.training.games import EvaluationGames, TrainingGames, seed_hash, suite_of, trained_games
 from evals.training.gymnasium_env import SuiteEnv, register_suites
 from evals.training.nemo_gym_files import new_text, write_server
-from evals.training.play import TrainingError, TrainingPlay, text_of
+from evals.training.play import Step, TrainingError, TrainingPlay, ending_of, text_of
 from evals.training.reward import NoRewardError, Rewards, potential
 from evals.types import Episode, Outcome, Reply, Turn, message
 from tests.test_tutorials import files_of
@@ -136,6 +136,41 @@ def test_shaping_telescopes_and_ranks_policies_as_success_does(budget, first, on
     totals = [game.total() for game in games]
     assert totals[0] == pytest.approx(credit - potential(first, budget))
     assert totals[0] - totals[1] == pytest.approx(credit - others_credit)
+
+
+REGRET = [("a", False, 0.0), ("b", False, -2 / 8), ("c", False, 0.0), (None, False, -1 / 8)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "action", "ends", "reward"),
+    [
+        *(("regret", *each) for each in REGRET),
+        *(("regret", action, True, 0.75 + (less if action else 0.0)) for action, _, less in REGRET),
+        *(("success", each, False, 0.0) for each in ("a", "b", None)),
+        ("success", "b", True, 0.75),
+        ("shaped", "b", False, 3 / 8 - 2 / 8),
+        ("shaped", "b", True, 3 / 8 + 0.75),
+    ],
+)
+def test_a_reply_is_worth_credit_at_the_end_and_what_it_lost_or_how_near_it_came(kind, action, ends, reward):
+    """Three steps from the win of a game of eight; ``b`` costs two more than the best, ``c`` loses the game."""
+    episode = Episode("x", "t", "1", "m", index=0, repeat=0, seed=0, fingerprint="", budget=8)
+    left = {None: 3.0, "a": 3.0, "b": 5.0, "c": math.inf}
+    turn, following = (
+        Turn(episode, number, (), remaining=each) for number, each in enumerate((left.get, lambda _: 2.0))
+    )
+
+    async def rewarded(outcome):
+        rewards = Rewards(kind, turn)
+        await rewards.asked(turn)
+        record = Record(episode, outcome, "", (), 0.0) if ends else None
+        worth = await rewards.answered(PlayedTurn(turn, Reply(""), action), None if ends else following, record)
+        assert rewards.total == worth
+        return worth
+
+    assert asyncio.run(rewarded(Outcome(False, 4, 0.75))) == pytest.approx(reward)
+    if ends:
+        assert asyncio.run(rewarded(None)) == pytest.approx(reward - 0.75), "a failed game has no credit"
 
 
 @pytest.mark.parametrize("name", ["kidgym", "kumo"])
@@ -302,6 +337,39 @@ def test_a_run_on_training_games_says_so_and_a_damaged_note_is_reported(tmp_path
         (tmp_path / KEPT_AS).write_text(f'{{"trained": {trained}, "games": {games}, "file": "f"}}')
         with pytest.raises(UserError, match="damaged"):
             training_lines(Run(tmp_path))
+
+
+def test_games_of_the_evaluation_that_are_trained_on_are_written_down_in_their_order(tmp_path):
+    file = tmp_path / "trained.txt"
+    games = TrainingGames("kumo", **DIRECT["Kumo"], evaluation_games=True, trained_on=str(file))
+    turns = asyncio.run(begun(games, 7))
+    lines = [line.split() for line in file.read_text().splitlines()]
+    assert [seed for seed, _ in lines] == [seed_hash(turn.episode) for turn in turns]
+    assert len({seed for seed, _ in lines}) == 3 == len({content for _, content in lines}), (
+        "the plan's, again and again"
+    )
+    first, second = ({turn.episode.seed for turn in turns[start : start + 3]} for start in (0, 3))
+    assert first == second == {episode.seed for episode in games.suite.plan()}
+
+
+def test_a_chat_is_told_as_text_and_an_ending_as_plain_values():
+    picture = KidGymSuite(tasks=["CL"], levels=[1], modes=["zero_shot"], episodes=1)
+    opening = asyncio.run(picture.first_turn(picture.plan()[0]))
+    shown = next(part for said in opening.chat for part in said.parts if not isinstance(part, str))
+    assert text_of((message("system", "Rules."), message("user", "Look:", shown, "Well?"))) == (
+        "system: Rules.\n\nuser: Look: [picture] Well?"
+    )
+    episode = opening.episode
+    record = Record(episode, Outcome(False, 4, 0.75), "", (), 0.0)
+    assert ending_of(Step(None, 0.5, record)) == {"success": False, "credit": 0.75, "steps": 4, "error": ""}
+    failed = Record(episode, None, "PlayerError: no", (), 0.0)
+    assert ending_of(Step(None, 0.5, failed)) == {
+        "success": False,
+        "credit": 0.0,
+        "steps": 0,
+        "error": "PlayerError: no",
+    }
+    assert ending_of(Step(opening, 0.5, None)) == {}
 
 
 @pytest.mark.parametrize("line", ["README", "0" * 32, f"{'0' * 32} {'1' * 31}", f"{'0' * 32} {'1' * 32} x", "\0"])
