@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib import rc_context
 from matplotlib.backends.backend_agg import RendererAgg
+from matplotlib.colors import to_hex
+from matplotlib.ticker import FixedFormatter, FuncFormatter
 
 from evals.figures import Figure, Series, joined, middle
 from evals.report.build import figure_files
@@ -18,6 +20,7 @@ from evals.report.draw import _KINDS, _STYLE, PLAIN, Look, _radar, draw
 from evals.stats.intervals import Estimate
 from evals.suite import suite_figures
 from evals.summary.cells import success_figure
+from tests.golden import check_golden
 from tests.small_runs import MODELS, SUITES, small_run
 
 SHARE = Estimate(0.5, 0.25, 0.75, 8)
@@ -204,3 +207,78 @@ def test_a_radar_has_its_names_around_the_whole_circle_and_closes():
     angles, heights = axes.lines[0].get_data()
     assert angles == pytest.approx([0, math.pi / 2, math.pi, 3 * math.pi / 2, 0])
     assert list(heights) == [0.1, 0.2, 0.3, 0.4, 0.1] and axes.get_ylim() == (0, 1)
+
+
+def rounded_data(values):
+    """Numbers to three digits, also within lists; nan as such."""
+    if hasattr(values, "filled"):
+        values = values.filled(math.nan)
+    return [rounded_data(each) for each in values] if hasattr(values, "__len__") else round(float(values), 3) + 0.0
+
+
+def name_of(mark):
+    return "" if mark.get_label().startswith("_") else mark.get_label()
+
+
+def told(canvas):
+    """What stands where on a canvas: a line for each mark, with its color."""
+    for axes in canvas.axes:
+        if not axes.get_visible() or axes.get_label() == "<colorbar>":
+            continue
+        yield f"panel {axes.get_title()!r}: {axes.get_xlabel()!r} {axes.get_ylabel()!r} {axes.get_xscale()}"
+        for axis in (axes.xaxis, axes.yaxis):
+            if isinstance(axis.get_major_formatter(), FuncFormatter | FixedFormatter):
+                names = [label.get_text() for label in axis.get_ticklabels()]
+                yield f"  names {names} at {rounded_data(axis.get_majorticklocs())}"
+        for line in axes.lines:
+            style = f"{line.get_marker()} {line.get_linestyle()} {to_hex(line.get_color())}"
+            yield f"  line {name_of(line)} {rounded_data(line.get_xydata())} {style}"
+        for marks in axes.collections:
+            places = marks.get_segments() if hasattr(marks, "get_segments") else marks.get_offsets()
+            colors = [*map(to_hex, [*marks.get_edgecolor(), *marks.get_facecolor()][:1])]
+            yield f"  marks {name_of(marks)} {rounded_data(places)} {colors}"
+        for patch in axes.patches:
+            box = patch.get_window_extent().transformed(axes.transData.inverted())
+            yield f"  box {rounded_data(box.extents)} {to_hex(patch.get_facecolor())}"
+        for image in axes.images:
+            yield f"  image {rounded_data(image.get_array())} {rounded_data(image.get_clim())}"
+        for text in axes.texts:
+            style = f"{text.get_fontsize()} {to_hex(text.get_color())}"
+            yield f"  text {text.get_text()!r} {rounded_data(text.get_position())} {style}"
+    for legend in canvas.legends:
+        yield f"legend {[each.get_text() for each in legend.get_texts()]}"
+
+
+def test_marks_stand_where_their_values_are():
+    """Two panels, the second one with other names and without the first player; published values are in gray."""
+    skewed, whole = Estimate(0.3, 0.25, 0.55, 8), Estimate(0.9, 0.6, 0.95, 12)
+    shown = {
+        "dots": [
+            Series("m", ("a", "b"), (skewed, 0.5)), Series("n", ("b", "c"), (whole, None)),
+            Series("chance", ("a", "c"), (0.1, 0.2), reference=True), Series("paper", ("b",), (0.7,), reference=True),
+            Series("n", ("d",), (Estimate(0.4, math.nan, math.nan, 1),), "other"),
+        ],
+        "heat_map": [
+            Series("r", ("a", "b"), (skewed, 0.5)), Series("s", ("b", "c"), (whole, None)),
+            Series("r", ("d",), (0.1,), "other"),
+        ],
+        "points": [
+            Series("m", (Estimate(2.0, 1.0, 4.0, 3), 8.0), (skewed, whole)), Series("n", (5.0,), (0.2,), "other"),
+            Series("paper", (1.0, 3.0), (0.1, 0.6), reference=True),
+        ],
+        "lines": [
+            Series("m", ("1 to 2", "3"), (skewed, whole)), Series("n", ("3", "4"), (0.2, None)),
+            Series("chance", ("1 to 2", "4"), (0.1, 0.2), reference=True), Series("n", ("4",), (whole,), "other"),
+        ],
+        "histogram": [Series("m", (2.0, 3.0), (4.0, 1.0)), Series("n", (3.0,), (5.0,)), Series("n", (7.0,), (2.0,), "other")],
+        "graph": [Series("m", (0.1, 0.5), (0.2, 0.3)), Series("edges", (0.1, 0.5, None), (0.2, 0.3, None), reference=True)],
+    }  # fmt: skip
+    lines = []
+    with rc_context(_STYLE):
+        for kind, members in shown.items():
+            figure = Figure("f", "F", kind, tuple(members), "across", "up", (0, 1), logarithmic=kind == "points")
+            lines += [f"=== {kind}", *told(_KINDS[kind](figure, PLAIN))]
+        own = Figure("f", "F", "dots", (shown["dots"][0],), "across", "up", line=0.25)
+        lines += ["=== dots beside a line", *told(_KINDS["dots"](own, Look(dark=True)))]
+        lines += ["=== radar", *told(_radar(Figure("f", "F", "dots", tuple(shown["dots"][:3]), limits=(-1, 1)), PLAIN))]
+    check_golden("drawn", "\n".join(lines))
