@@ -1,8 +1,11 @@
 """Several runs by one command: what a signal to stop, a bad run and an interrupt mean for the others."""
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from omegaconf import OmegaConf
 
 from cluster.commands import sweep as module
 from cluster.commands.report import Results
@@ -37,20 +40,53 @@ def test_a_sweep_plays_every_run(sweep):
     assert sweep(0, 0, 0)[:2] == (["qwen2_5_vl_7b", "simulated", "random"], 0)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("end", "expected"),
-    [(1, 1), (RunFailedError("broken"), 1), (UserError("wrong"), 2), (SpendCapError("all is spent"), 75)],
-)
-def test_a_run_that_fails_stops_no_other_and_is_not_forgotten(sweep, end, expected):
-    assert sweep(end, 0, 0)[:2] == (["qwen2_5_vl_7b", "simulated", "random"], expected)
+@pytest.mark.parametrize("group", [None, "mine"])
+def test_a_run_that_fails_stops_no_other_and_one_that_was_stopped_stops_all(monkeypatch, capsys, group):
+    ends = [0, 1, RunFailedError("broken"), UserError("wrong"), SpendCapError("all is spent"), 0, 75]
+    played, shown, left = [], [], list(ends)
 
+    def run(settings):
+        played.append(settings.run_dir)
+        if isinstance(end := left.pop(0), Exception):
+            raise end
+        return end, f"results of {settings.run_dir}"
 
-@pytest.mark.slow
-def test_a_stopped_run_stops_the_sweep(sweep):
-    played, code, err = sweep(0, 75)
-    assert (played, code) == (["qwen2_5_vl_7b", "simulated"], 75)
-    assert "model=random: exit code 75: not played" in err
+    words = iter(range(8))
+    task = lambda: SimpleNamespace(overrides=SimpleNamespace(task=[f"++number={next(words)}", "model=a"]))  # noqa: E731
+    monkeypatch.setattr(module, "HydraConfig", SimpleNamespace(get=task))
+    monkeypatch.setattr(module, "settings_from_config", lambda config: SimpleNamespace(run_dir=config.run_dir))
+    monkeypatch.setattr(module, "check_pictures", lambda settings: None)
+    monkeypatch.setattr(module, "show_results", lambda settings, results: shown.append(results))
+    monkeypatch.setattr(module, "run", run)
+    play = module.Player("together")
+    configs = [OmegaConf.create({"run_dir": str(number), "tracker": {"group": group}}) for number in range(8)]
+    outcomes = [play(config) for config in configs]
+    errors = ["", "", "broken", "wrong", "all is spent", "", "", outcomes[7].error]
+    codes, where = [0, 1, 1, 2, 75, 0, 75, 75], ["0", "1", "", "", "", "5", "6", ""]
+    assert outcomes == [
+        module.Outcome((f"number={number}", "model=a"), codes[number], where[number], errors[number])
+        for number in range(8)
+    ]
+    assert played == [*"0123456"] and "not played" in outcomes[7].error
+    assert shown == [f"results of {number}" for number in (0, 1, 5, 6)]
+    assert {config.tracker.group for config in configs[:7]} == {group or "together"}
+    for tracker in (None, {"type": "x"}):
+        left.append(0)
+        alone = module.Player("together")
+        words = iter([9])
+        config = OmegaConf.create({"run_dir": "9", "tracker": tracker})
+        alone(config)
+        assert config.tracker == tracker, "a tracker that knows no groups gets none"
+    capsys.readouterr()
+    monkeypatch.setattr(module, "compose_config", lambda words: None)
+    monkeypatch.setattr(module, "check_config", lambda config: None)
+    monkeypatch.setattr(module, "offer_plugins", lambda *words: None)
+    monkeypatch.setattr(module, "_announce", lambda: None)
+    for some, code in ((outcomes[:3], 1), ([outcomes[4], outcomes[0]], 75), ([], 0)):
+        monkeypatch.setattr(module, "_launch", lambda overrides, some=some: some)
+        assert module.multirun(["model=a"]) == code
+        said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("  ")]
+        assert said == [f"  {each.overrides[0]}: exit code {each.code}: {each.error or each.where}" for each in some]
 
 
 @pytest.mark.slow
