@@ -7,12 +7,17 @@ import socket
 import subprocess
 import sys
 from urllib.parse import urlsplit
+from types import SimpleNamespace
 
 import httpx
 import pytest
 import yaml
 
+from cluster.errors import UserError
+from cluster.people import folder
+from cluster.people.folder import add_participants
 from evals.ledger.ledger import open_ledger
+from evals.people.study import Participant, Plan, Study
 from tests.cluster.conftest import ROOT
 from tests.cluster.test_cli import run_here
 
@@ -84,18 +89,29 @@ def test_answers_become_a_run_beside_models_and_more_can_come(study, tmp_path, c
     assert code == 0 and people[0]["person"] in out
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "ended", "begun"), [("play", (0, -1), (0,)), ("review", (0,), ())])
-def test_new_participants_get_the_games_that_nobody_has_ended(tmp_path, capsys, kind, ended, begun):
-    study = tmp_path / "study"
-    new = ["people", "new", str(study), *KIDGYM, "--players", "2", "--games", "1", "--kind", kind]
-    assert run_here(capsys, *new)[0] == 0
-    people = people_of(study)
-    done = people[0]["games"][0]
+def test_new_participants_get_the_games_that_the_fewest_have_ended(tmp_path, monkeypatch, kind, ended, begun):
+    games = ("a", "b", "c")
+    plan = Plan(kind=kind, settings=(), players_per_game=1, games_per_participant=2)
+    people = tuple(Participant(f"person-{name}", name * 16, name, (name, "c")) for name in "abb")
+    study = Study(tmp_path, plan, people)
+    monkeypatch.setattr(
+        folder,
+        "open_study",
+        lambda path: SimpleNamespace(study=study, games=SimpleNamespace(by_id=dict.fromkeys(games))),
+    )
     for person in people:
-        answer_all(study, person, "A", ended if person["games"][0] == done else begun)
-    assert run_here(capsys, "people", "add", str(study), "2")[0] == 0
-    assert people_of(study)[:4] == people and all(each["games"] != [done] for each in people_of(study)[4:])
+        answer_all(tmp_path, person.to_json(), "A", ended if person.code == "a" else begun)
+    more = add_participants(tmp_path, 5)
+    assert more.participants[:3] == people and people_of(tmp_path) == [each.to_json() for each in more.participants]
+    new = more.participants[3:]
+    assert "b" in new[0].games and [sum(game in each.games for each in new) for game in games] == [3, 4, 3]
+    for field in ("person", "token", "code"):
+        assert len({getattr(each, field) for each in new}) == 5
+    assert not {each.code.lower() for each in new} & {each.person.removeprefix("person-") for each in new}
+    assert (tmp_path / "participants.json").stat().st_mode & 0o077 == 0
+    with pytest.raises(UserError), folder.locked(tmp_path):
+        add_participants(tmp_path, 1)
 
 
 @pytest.mark.parametrize(
