@@ -1,5 +1,6 @@
 """`raycade people`: a study from its folder to a ledger, tables and pay; the server may be killed at any moment."""
 
+import asyncio
 import csv
 import json
 import signal
@@ -14,12 +15,17 @@ import pytest
 import yaml
 
 from cluster.errors import UserError
-from cluster.people import folder
+from cluster.people import export, folder
 from cluster.people.folder import add_participants
+from cluster.storage.stored_run import Run
 from evals.ledger.ledger import open_ledger
+from evals.people.games import Games
 from evals.people.study import Participant, Plan, Study
+from evals.players import BUILT_IN_PLAYERS
+from evals.suite import play_episode
 from tests.cluster.conftest import ROOT
 from tests.cluster.test_cli import run_here
+from tests.toy import ToySuite
 
 KIDGYM = ["suite=kidgym", "suite.tasks=[SE,PL]", "suite.levels=[1]"]
 
@@ -57,6 +63,51 @@ def test_a_new_study_is_a_folder_to_be_edited_whose_links_are_secret(study, caps
     assert all(len(each["token"]) >= 32 and each["person"].startswith("person-") for each in people)
     code, _, err = run_here(capsys, "people", "new", str(study), *KIDGYM)
     assert code == 2 and "not empty" in err
+
+
+def test_each_game_of_a_person_is_a_row_once_however_often_it_is_exported(tmp_path, monkeypatch):
+    suite, asked = ToySuite(episodes=3), []
+
+    def load(overrides):
+        asked.append(overrides)
+        return SimpleNamespace(config="suite: {}\nmodel: {name: x}\n", suite=suite)
+
+    monkeypatch.setattr(export, "load_settings", load)
+    games, run_dir = Games.of(suite), tmp_path / "run"
+    opened = SimpleNamespace(
+        study=SimpleNamespace(plan=SimpleNamespace(settings=("suite=toy",))),
+        games=games,
+        settings=SimpleNamespace(run_dir=run_dir),
+    )
+    first, second, third = games.by_id
+
+    def taken(person, assigned, ended):
+        episodes = [games.for_person(game, person) for game in ended]
+        records = [asyncio.run(play_episode(suite, each, BUILT_IN_PLAYERS["oracle"])) for each in episodes]
+        return SimpleNamespace(participant=Participant(person, "t", "c", assigned), records=records)
+
+    for begun, rows in (
+        ([taken("person-b", (second, first), [second]), taken("person-a", (third,), [])], [("person-b", 1)]),
+        ([taken("person-b", (second, first), [second]), taken("person-a", (third,), [])], [("person-b", 1)]),
+        (
+            [
+                taken("person-b", (second, first), [second, first]),
+                taken("person-a", (third,), [third]),
+                taken("person-c", (third,), []),
+            ],
+            [("person-a", 2), ("person-b", 0), ("person-b", 1)],
+        ),
+    ):
+        export.write_run(opened, begun)
+        run = Run(run_dir)
+        found = run.episodes(["player", "index", "session"]).to_pylist()
+        assert sorted((row["player"], row["index"]) for row in found) == rows
+        assert {row["session"] for row in found} == {each["id"] for each in run.sessions}
+        planned = [(each.participant.person, game) for each in begun for game in each.participant.games]
+        assert run.planned["episode_id"].to_pylist() == [games.for_person(game, person).id for person, game in planned]
+        assert all(each["complete"] for each in run.sessions)
+    assert len(run.sessions) == 2
+    assert asked[0] == ["suite=toy", "model=human", "model.name=person-b", f"run_dir={run_dir}"]
 
 
 @pytest.mark.slow
