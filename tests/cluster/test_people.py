@@ -86,18 +86,11 @@ def test_each_game_of_a_person_is_a_row_once_however_often_it_is_exported(tmp_pa
         records = [asyncio.run(play_episode(suite, each, BUILT_IN_PLAYERS["oracle"])) for each in episodes]
         return SimpleNamespace(participant=Participant(person, "t", "c", assigned), records=records)
 
-    for begun, rows in (
-        ([taken("person-b", (second, first), [second]), taken("person-a", (third,), [])], [("person-b", 1)]),
-        ([taken("person-b", (second, first), [second]), taken("person-a", (third,), [])], [("person-b", 1)]),
-        (
-            [
-                taken("person-b", (second, first), [second, first]),
-                taken("person-a", (third,), [third]),
-                taken("person-c", (third,), []),
-            ],
-            [("person-a", 2), ("person-b", 0), ("person-b", 1)],
-        ),
-    ):
+    early = [taken("person-b", (second, first), [second]), taken("person-a", (third,), [])]
+    late = [taken("person-b", (second, first), [second, first]), taken("person-a", (third,), [third])]
+    late.append(taken("person-c", (third,), []))
+    of_all = [("person-a", 2), ("person-b", 0), ("person-b", 1)]
+    for begun, rows in ((early, [("person-b", 1)]), (early, [("person-b", 1)]), (late, of_all)):
         export.write_run(opened, begun)
         run = Run(run_dir)
         found = run.episodes(["player", "index", "session"]).to_pylist()
