@@ -93,6 +93,30 @@ def test_pictures_take_the_tokens_that_the_engine_counted(name):
         assert rule.tokens(*map(int, size.split("x"))) == tokens
 
 
+SIZES = ["28x28", "333x777", "448x896", "1920x200", "450x449", "1500x1500", "3000x2500", "7x900", "20000x20", "660x610"]
+
+
+@pytest.mark.parametrize(
+    ("name", "tokens"),
+    [
+        ("qwen3_vl", [64, 240, 392, 360, 196, 2209, 7332, 91, 625, 399]),
+        ("glm4v", [9, 336, 512, 483, 256, 2916, 7426, 32, 714, 528]),
+        ("internvl", [258, 2818, 770, 2818, 258, 2562, 3330, 3330, 3330, 1282]),
+        ("nvlm_d", [263, 775, 775, 1799, 263, 1287, 1287, 1799, 1799, 1287]),
+        ("gemma4", [258, 252, 255, 257, 258, 258, 272, 191, 531, 274]),
+        ("mistral3", [2, 364, 544, 336, 306, 2970, 2576, 66, 56, 550]),
+        ("phi4_multimodal", [545, 753, 817, 1002, 1329, 4433, 9505, 369, 9505, 1263]),
+        ("minicpm_v", [66, 193, 201, 251, 202, 662, 652, 93, 687, 331]),
+        ("kimi_k25", [1, 336, 512, 552, 289, 2916, 4189, 33, 256, 528]),
+        ("nemotron_omni", [258, 277, 394, 422, 258, 2211, 3278, 365, 627, 422]),
+    ],
+)
+def test_a_picture_of_any_size_and_proportion_takes_the_tokens_of_its_family(name, tokens):
+    """As the families' own processors count, with which test_picture_tokens.py compares the rules."""
+    rule = families()[name].pictures
+    assert [rule.tokens(*map(int, size.split("x"))) for size in SIZES] == tokens
+
+
 # --- memory ----------------------------------------------------------------------------------------------------------
 
 
