@@ -45,7 +45,7 @@ def hub() -> Iterator[Hub]:
     handler = type("Handler", (_Handler,), {"hub": state})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     state.address = f"http://127.0.0.1:{server.server_port}"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield state
     server.shutdown()
     server.server_close()

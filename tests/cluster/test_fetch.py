@@ -1,6 +1,8 @@
 """`raycade fetch` with Hugging Face's own client, against a hub on this machine."""
 
 import contextlib
+import fcntl
+import hashlib
 import json
 import os
 import subprocess
@@ -8,15 +10,18 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from huggingface_hub import constants
+from huggingface_hub.errors import HfHubHTTPError
 
 from cluster.cli import main
+from cluster.doctor import weights
 from cluster.doctor.fetch import id_of
-from cluster.doctor.weights import Incomplete, _wanted, cached_folder
-from cluster.errors import UserError
+from cluster.doctor.weights import HubFile, Incomplete, Listing, _wanted, cached_folder, download, pin
+from cluster.errors import RunFailedError, UserError
 from tests.cluster.conftest import ROOT
-from tests.cluster.hub_stub import COMMIT, FILES, WEIGHTS, Hub, hub
+from tests.cluster.hub_stub import COMMIT, FILES, WEIGHTS, Hub, _git_id, hub
 
 TEN = 10 * 2**20
 
@@ -78,16 +83,113 @@ def ended(capsys) -> tuple[int, str]:
     return end.value.code, capsys.readouterr().err
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
-def test_a_file_with_another_hash_is_refused_and_removed(name, tmp_path, stub, capsys):
-    stub.content[name] = bytes(len(FILES[name]))
-    code, said = ended(capsys)
-    assert code == 1 and f"{name}: its content is not what the hub says it is" in said
-    assert not (folder(tmp_path) / "snapshots" / COMMIT / name).exists()
-    assert not (folder(tmp_path) / "refs" / "main").exists()
-    stub.content[name] = FILES[name]
-    assert ended(capsys) == (0, "")
+class Network:
+    """What comes of each request for weights: bytes, then perhaps an error."""
+
+    def __init__(self, home: Path, files: dict[str, bytes]) -> None:
+        self.home, self.files, self.asked = home, files, []
+        self.script: list[tuple[int, Exception | None]] = []
+
+    def get(self, url, target, resume_size, headers, expected_size) -> None:
+        (name,) = (each for each in self.files if url.endswith(f"/{COMMIT}/{each}"))
+        assert target.tell() == resume_size and expected_size == len(FILED[name])
+        self.asked.append((name, resume_size))
+        most, error = self.script.pop(0) if self.script else (10**6, None)
+        target.write(self.files[name][resume_size : resume_size + most])
+        if error is not None:
+            raise error
+
+    def link(self, id, name, revision) -> None:
+        assert (id, revision) == ("org/model", COMMIT)
+        if name == "config.json":
+            (self.home / "blobs" / _git_id(FILED[name])).write_bytes(self.files[name])
+        (file,) = (each for each in FILE if each.name == name)
+        place = self.home / "snapshots" / COMMIT / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(self.home / "blobs" / file.blob)
+
+
+FILED = {"model-2.safetensors": bytes(range(200)), "config.json": b"{}", "model-1.safetensors": bytes(range(100))}
+FILE = tuple(
+    HubFile(name, len(text), hashlib.sha256(text).hexdigest() if "model" in name else "", _git_id(text))
+    for name, text in FILED.items()
+)
+
+
+@pytest.fixture
+def network(tmp_path, monkeypatch) -> Network:
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    made = Network(folder(tmp_path), dict(FILED))
+    monkeypatch.setattr(weights, "http_get", made.get)
+    monkeypatch.setattr(weights, "hf_hub_download", made.link)
+    return made
+
+
+LISTING = Listing("org/model", COMMIT, FILE)
+BROKEN = ConnectionError("reset by peer")
+
+
+def test_a_download_goes_on_where_it_broke_as_long_as_each_try_brings_something(network, tmp_path):
+    said: list[str] = []
+    network.script = [(30, BROKEN), (50, BROKEN), (20, None), (10, BROKEN), (0, BROKEN)]
+    assert LISTING.lacking == 302
+    with pytest.raises(
+        RunFailedError, match=r"model-2.safetensors: .*10 bytes of 200 bytes are there; the same command goes on"
+    ):
+        download(LISTING, said.append)
+    assert network.asked == [
+        *(("model-1.safetensors", first) for first in (0, 30, 80)),
+        *(("model-2.safetensors", first) for first in (0, 10)),
+    ]
+    assert said == ["config.json: 2 bytes, hash checked", "model-1.safetensors: 100 bytes, hash checked"], (
+        "small ones first"
+    )
+    assert LISTING.lacking == 190
+    said.clear()
+    assert download(LISTING, said.append) == folder(tmp_path) / "snapshots" / COMMIT
+    assert said == [
+        *("config.json: 2 bytes (was there), hash checked", "model-1.safetensors: 100 bytes (was there), hash checked"),
+        "model-2.safetensors: 200 bytes, from byte 10 on, hash checked",
+    ]
+    assert LISTING.lacking == 0 and not [*folder(tmp_path).glob("blobs/*.part")]
+    for name, text in FILED.items():
+        assert (folder(tmp_path) / "snapshots" / COMMIT / name).read_bytes() == text
+    pin(LISTING, COMMIT)
+    assert not (folder(tmp_path) / "refs").exists()
+    pin(LISTING, "main")
+    assert (folder(tmp_path) / "refs" / "main").read_text() == COMMIT
+
+
+def test_what_is_refused_while_it_is_sent_is_not_asked_again_at_once(network):
+    refused = HfHubHTTPError("no", response=httpx.Response(503, request=httpx.Request("GET", "http://h")))
+    network.script = [(30, refused)]
+    with pytest.raises(RunFailedError, match=r"failed \(503\)\. 30 bytes of 100 bytes are there"):
+        download(LISTING, lambda line: None)
+    assert len(network.asked) == 1
+
+
+@pytest.mark.parametrize("name", FILED)
+def test_a_file_that_is_not_what_its_hash_says_is_removed(name, network, tmp_path):
+    network.files[name] = FILED[name][:-1] + b"\0"
+    with pytest.raises(RunFailedError, match=f"{name}: its content is not what the hub says it is"):
+        download(LISTING, lambda line: None)
+    place = folder(tmp_path) / "snapshots" / COMMIT / name
+    assert not place.is_symlink() and not place.exists()
+    (file,) = (each for each in FILE if each.name == name)
+    assert not [*folder(tmp_path).glob(f"blobs/{file.blob}*")]
+    network.files[name] = FILED[name]
+    download(LISTING, lambda line: None)
+
+
+def test_one_process_alone_downloads_a_file(network, tmp_path):
+    part = folder(tmp_path) / "blobs" / f"{FILE[2].sha256}.part"
+    part.parent.mkdir(parents=True)
+    with part.open("wb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(UserError, match="another process downloads it right now"):
+            download(LISTING, lambda line: None)
+    assert network.asked == []
+    download(LISTING, lambda line: None)
 
 
 def test_refusals_name_their_remedy(stub, capsys, monkeypatch):
