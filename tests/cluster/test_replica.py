@@ -1,13 +1,16 @@
 """What a replica's process does when its engine is unresponsive."""
 
+import asyncio
+import contextlib
 import subprocess
 import sys
 import time
+from typing import ClassVar
 
 import psutil
 import pytest
 
-from cluster.engines.base import Account, Engine, EngineError, Request
+from cluster.engines.base import Account, Engine, EngineDiedError, EngineError, EngineSettingsError, Request
 from cluster.engines.replica import Replica
 from evals.types import PromptTooLong
 from tests.cluster.conftest import ROOT
@@ -93,3 +96,66 @@ async def test_a_replica_passes_on_what_was_spent_both_ways():
     assert Paid.told == (7.0, 0.5)
     assert await replica.settle(3, 0.0) == Account(2.5, 0.5, 0.25, 3)
     assert (await replica.close()).spent == 2.5
+
+
+async def test_an_engine_that_is_dead_or_does_not_answer_ends_its_process_and_one_that_fails_does_not(monkeypatch):
+    ends = []
+    monkeypatch.setattr(Replica, "_exit", lambda self: ends.append(self.name))
+
+    class Ill(Broken):
+        starts_processes = False
+        said = None
+
+        async def check_health(self):
+            if self.said == "hangs":
+                await asyncio.sleep(60)
+            if self.said is not None:
+                raise self.said
+
+        async def complete(self, request):
+            raise self.said
+
+    replica = Replica("r", Ill)
+    await replica.start()
+    for said, raised, ended in (
+        (None, None, False),
+        (EngineError("no heartbeat"), EngineError, False),
+        (EngineDiedError("gone"), EngineDiedError, True),
+        ("hangs", EngineDiedError, True),
+    ):
+        ends.clear()
+        Ill.said = said
+        with pytest.raises(raised) if raised else contextlib.nullcontext() as found:
+            await replica.check_health(0.01)
+        assert ends == ["r"] * ended and (not raised or type(found.value) is raised)
+    for said, ended in ((EngineDiedError("gone"), True), (EngineError("once"), False), (PromptTooLong("9"), False)):
+        ends.clear()
+        Ill.said = said
+        with pytest.raises(type(said)):
+            await replica.complete(Request("x", ()))
+        assert ends == ["r"] * ended
+    await replica.close()
+    assert await Replica("never started", Ill).close() is None
+
+
+async def test_settings_that_an_engine_refuses_are_told_from_a_failed_start_and_it_is_given_its_folder(tmp_path):
+    def refused():
+        raise ValueError("seed=x")
+
+    with pytest.raises(EngineSettingsError, match="seed=x"):
+        await Replica("r", refused).start()
+    kept = []
+
+    class Keeps(Broken):
+        starts_processes = False
+        max_num_seqs = 3
+        facts: ClassVar = {"blocks": 5}
+
+        def keep_in(self, directory):
+            kept.append(directory)
+
+        async def start(self):
+            kept.append("start")
+
+    assert await Replica("r", Keeps).start(run_dir=tmp_path) == {"batch": 3, "metered": False, "facts": {"blocks": 5}}
+    assert kept == [tmp_path, "start"]
