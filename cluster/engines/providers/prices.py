@@ -39,11 +39,6 @@ class Prices:
         paid = plain * self.prompt + usage.cached * self.cache_read + usage.written * self.cache_write
         return (paid + (usage.completion or 0) * self.completion) / 1e6
 
-    @property
-    def known(self) -> bool:
-        """Whether tokens cost anything."""
-        return self.prompt + self.completion > 0
-
 
 @functools.cache
 def table() -> dict[str, Any]:
