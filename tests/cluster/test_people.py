@@ -7,8 +7,8 @@ import signal
 import socket
 import subprocess
 import sys
-from urllib.parse import urlsplit
 from types import SimpleNamespace
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
