@@ -16,7 +16,8 @@ from evals.shortcut_search.record import CellRecord, Search, SearchRecord, read_
 from evals.shortcut_search.search import Found, needs_table, search
 from evals.stats.intervals import Estimate
 from evals.suite import Suite, plan_for
-from evals.suites.kidgym.features import COARSE_SENSES, SENSES, option_features
+from evals.suites.kidgym.features import option_features
+from evals.suites.kidgym.features.senses import COARSE_SENSES, SENSES
 from evals.suites.kidgym.mistakes import Step
 from evals.suites.kidgym.suite import KidGymSuite
 from evals.types import Episode, OptionFeatures, Outcome, Turn, message

@@ -26,7 +26,7 @@ ABOUT: Final[Mapping[str, tuple[str, ...]]] = {
     "MDE": ("kind", "order", "memory"),
     "MFI": ("kind", "side", "memory"),
 }
-"""By task the senses that it is about (``features.SENSES``): who wins without one of them takes a shortcut."""
+"""By task the senses that it is about (``features.senses.SENSES``): who wins without one of them takes a shortcut."""
 
 EITHER_WAY: Final = {("PL", "1"), ("PL", "2")}
 """Where a direction is about no way to turn: who knows it only coarsely lacks nothing."""
