@@ -13,17 +13,20 @@ import pytest
 from evals.analysis.labels import run_labels
 from evals.archive.one_file import LARGEST, one_file
 from evals.ledger.run_data import RunData
-from evals.report.build import page_of
+from evals.report.build import latex_files, page_of
 from evals.report.episodes import _chosen, select
 from evals.report.joint import Report, RunReport, joined_tables, relabeled, with_labels
 from evals.suite import suite_results
+from evals.suites.bundle import Bundle
 from evals.summary.failures import causes_of
 from evals.summary.paired import file_stem
 from evals.summary.status import status_lines
 from evals.summary.usage import usage_table
 from evals.tables import Table
 from tests.report_page import data_block
+from tests.runs import Often, run_of
 from tests.small_runs import HOSTILE, MODELS, SUITES, small_run
+from tests.toy import ToySuite
 
 FIRST, SECOND = MODELS
 BUILT_IN = {"oracle", "random"}
@@ -128,6 +131,67 @@ def test_a_page_stays_small_by_leaving_episodes_out(monkeypatch):
     less = page(report)
     assert len(less) < len(whole) and "left out to keep this file small" in json.dumps(content(less))
     assert "left out" not in json.dumps(content(whole)[0]["sections"])
+
+
+class Marked(ToySuite):
+    """The toy suite as two, whose names begin alike, each with a table in its paper's layout."""
+
+    def plan(self):
+        return [dataclasses.replace(episode, suite=self.name) for episode in super().plan()]
+
+    def results(self, run, section):
+        return [Table(f"{self.name}_paper", f"Paper of {self.name}", ("x",), ((1,),))] if section == "paper" else []
+
+
+class More(Marked):
+    name = "toy_more"
+    title = "Toy, more"
+
+
+def test_a_page_has_the_results_of_each_suite_first_and_each_table_once_in_its_section(monkeypatch):
+    monkeypatch.setattr("evals.report.build.figure_parts", lambda figure: {"title": figure.title})  # which draws it
+    suite = Bundle("both", (Marked(episodes=3), More(episodes=3)))
+    run = dataclasses.replace(run_of(suite, {"m": Often(0.5)}), settings={"k": 1}, sessions=({"id": "s"},))
+
+    def table(name, section="scores", headline=True):
+        return Table(name, f"T {name}", ("player", "x"), (("m", 1), ("m", 2)), section=section, headline=headline)
+
+    tables = [
+        *(table("usage", "performance"), table("speed", "performance", headline=False), table("coverage")),
+        *(table("toy_success"), table("toy_kinds", "diagnostics", headline=False), table("toy_more_success")),
+        *(table("toys_success"), table("toy")),
+    ]
+    reports = [RunReport("one", run, suite, tables, ["Partial"]), RunReport("two", run, suite, [], ())]
+    made = page_of(Report(reports))
+    assert (made.title, made.status) == ("one; two", ["one: Partial"])
+    shown = [
+        (
+            section.title,
+            *([each["title"] for each in getattr(section, name)] for name in ("tables", "figures", "more", "texts")),
+        )
+        for section in made.sections
+    ]
+    assert shown == [
+        ("toy", ["T toy_success", "T toy"], ["toy: success"], ["Paper of toy", "T toy_kinds"], []),
+        ("Toy, more", ["T toy_more_success"], ["Toy, more: success"], ["Paper of toy_more"], []),
+        ("Episodes played", ["T coverage", "T toys_success"], [], [], []),
+        *((title, [], [], [], []) for title in ("Episodes to look at", "Prompts")),
+        ("Cost and time", ["T usage"], [], ["T speed"], []),
+        (
+            *("How the runs were made", ["Versions: one", "Versions: two"], [], []),
+            ["Configuration of one", "Configuration of two"],
+        ),
+    ]
+    looked_at, prompts = made.sections[3:5]
+    assert {one.row["suite"] for one in looked_at.episodes} == {"toy", "toy_more"}
+    assert [(prompt.suite, prompt.mode, prompt.task) for prompt in prompts.prompts] == [
+        ("toy", "zero_shot", "colors"),
+        ("toy_more", "zero_shot", "colors"),
+    ], "of each mode one, however many runs there are"
+    assert [*latex_files(Report(reports))] == [
+        *("toy_paper.tex", "toy_more_paper.tex", "coverage.tex", "toy_success.tex", "toy_more_success.tex"),
+        *("toys_success.tex", "toy.tex", "report.tex"),
+    ]
 
 
 # --- which episodes --------------------------------------------------------------------------------------------------
