@@ -552,6 +552,26 @@ async def test_the_server_answers_with_what_comes_next_and_refuses_the_rest(tmp_
         assert (await client.post(f"/{one}/answer", json=answer)).status_code == 503, "the page sends it again"
 
 
+async def test_times_and_early_clicks_are_kept_as_posted_up_to_a_bound(tmp_path):
+    study = study_in(tmp_path)
+    [person] = study.participants
+    posted = [
+        ("consent", {"visible": 2.5, "hidden": 7, "ignored": 9}),
+        ("instructions", {"visible": 1e9, "ignored": 1e9}),
+    ]
+    posted += [(f"{person.games[0]}", {"hidden": 2e6})]
+    async with connected(study) as client:
+        for item, times in posted:
+            answer = {"key": f"{item}/0", "choices": [0], **times}
+            assert (await client.post(f"/{person.token}/answer", json=answer)).status_code == 200
+    entries = [steps[0] for steps in Journal.read(study.answers_of(person)).items.values()]
+    assert [(entry.visible, entry.hidden, entry.ignored) for entry in entries] == [
+        (2.5, 7, 9),
+        (1e6, 0, 10_000),
+        (0, 1e6, 0),
+    ]
+
+
 def test_markdown_of_a_study_brings_no_html_and_no_script():
     html = rendered("# Hi\n<img src=x onerror=alert(1)> [x](javascript:alert(1)) ![p](http://x/y.png) <http://a.b>")
     assert (
