@@ -27,6 +27,7 @@ from evals.live import Began, Numbers, PlayedLine
 from evals.suites.kidgym import rerender_episode
 from evals.viewer import index, schema
 from evals.viewer.episode import stored_row
+from evals.viewer.filters import filter_of
 from evals.viewer.index import EpisodeIndex
 from evals.viewer.runs import ViewedRun, unread_parts
 from evals.viewer.schema.typescript import typescript
@@ -502,6 +503,81 @@ def states(ask):
     return ask("state").json()["runs"][0]
 
 
+def with_columns(rows, **columns):
+    """The rows with other values in some columns, given for each row."""
+    for name, values in columns.items():
+        at = rows.schema.get_field_index(name)
+        rows = rows.set_column(at, rows.schema.field(at), pa.array(values, rows.schema.field(at).type))
+    return rows
+
+
+def test_progress_and_causes_are_what_the_rows_add_up_to(tmp_path, monkeypatch):
+    monkeypatch.setattr(index, "EXAMPLES", 2)
+    plan, rows = calm_rows()
+    numbers = range(len(rows))
+    errors = [{0: f"B: by {number} of 7", 1: "C: out"}.get(number % 4, "") for number in numbers]
+    errors[2] = "A: by 5 at 0x7f"
+    kinds = [{"B": "engine", "C": "model", "A": "engine"}.get(error[:1], "") for error in errors]
+    told = {
+        **{"error": errors, "error_kind": kinds, "status": ["failed" if error else "done" for error in errors]},
+        "success": [None if errors[number] else number % 3 == 1 for number in numbers],
+        "cost": [0.5 + number for number in numbers],
+    }
+    rows = with_columns(rows, **told).slice(0, len(rows) - 3)
+    run = viewed(write_run(tmp_path / "run", plan, rows))
+    listing = EpisodeIndex([run])
+    listing.refresh()
+    played = {row["episode_id"]: row for row in rows.to_pylist()}
+    keys = ("suite", "task", "level", "mode", "player")
+    cells = {}
+    for episode in plan:
+        cell = tuple(getattr(episode, name) for name in keys)
+        row = played.get(episode.id)
+        planned, done, failed, won, cost = cells.get(cell, (0, 0, 0, 0, 0.0))
+        is_failed = bool(row and row["error"])
+        counts = (done + (row is not None and not is_failed), failed + is_failed, won + bool(row and row["success"]))
+        cells[cell] = (planned + 1, *counts, cost + (row["cost"] if row else 0))
+    names = (*keys, "planned", "done", "failed", "won", "cost")
+    assert [tuple(each[name] for name in names) for each in listing.progress()] == [
+        (*cell, *sums) for cell, sums in cells.items()
+    ], "in the order of the plan"
+    done, failed = (sum(each[place] for each in cells.values()) for place in (1, 2))
+    [status] = listing.status()
+    assert (status["planned"], status["done"], status["failed"]) == (len(plan), done, failed) and listing.is_unfinished(
+        run
+    )
+    of_cause = {kind: [row for row in played.values() if row["error"][:1] == kind] for kind in "BCA"}
+    order = sorted(of_cause, key=lambda kind: (-len(of_cause[kind]), kind))
+    found = listing.causes(filter_of([]), None)
+    assert [(each["cause"], each["error_kind"], each["count"]) for each in found] == [
+        (
+            {"B": "B: by # of #", "C": "C: out", "A": "A: by # at #"}[kind],
+            {"C": "model"}.get(kind, "engine"),
+            len(of_cause[kind]),
+        )
+        for kind in order
+    ]
+    for each, kind in zip(found, order, strict=True):
+        assert each["example"] == min(row["error"] for row in of_cause[kind])
+        assert {*each["players"]} == {row["player"] for row in of_cause[kind]}
+        own = {row["episode_id"] for row in of_cause[kind]}
+        assert len(each["episodes"]) == min(2, len(own)) and {row["episode_id"] for row in each["episodes"]} <= own
+    ids = [plan[0].id, plan[-1].id]
+    assert listing.attempts(run, ids) == {plan[0].id: 1} and listing.attempts(run, []) == {}
+
+
+@pytest.mark.parametrize(
+    ("writer", "missing", "live"), [("at work", 1, True), ("at work", 0, False), ("gone", 1, False)]
+)
+def test_a_run_is_live_while_its_driver_works_and_episodes_are_missing(tmp_path, writer, missing, live):
+    plan, rows = calm_rows()
+    run = viewed(write_run(tmp_path / "run", plan, rows.slice(missing)))
+    run.writer = lambda: writer
+    listing = EpisodeIndex([run])
+    listing.refresh()
+    assert listing.status()[0]["live"] is live and listing.is_unfinished(run) is bool(missing)
+
+
 def test_the_list_takes_in_new_parts_later_attempts_and_merged_parts(tmp_path):
     plan, rows = calm_rows()
     path = write_run(tmp_path / "run", plan, rows.slice(0, 4))
@@ -520,11 +596,7 @@ def test_the_list_takes_in_new_parts_later_attempts_and_merged_parts(tmp_path):
         return found, len(found)
 
     def attempt(place, number, won):
-        row = rows.slice(place, 1)
-        for name, value in (("attempt", number), ("success", won)):
-            at = row.schema.get_field_index(name)
-            row = row.set_column(at, row.schema.field(at), pa.array([value], row.schema.field(at).type))
-        return row
+        return with_columns(rows.slice(place, 1), attempt=[number], success=[won])
 
     assert listed_now() == expected(rows.slice(0, 4))
     third, second = attempt(1, 3, False), attempt(1, 2, True)
@@ -564,10 +636,7 @@ def test_new_parts_merged_parts_and_new_attempts_show_up(tmp_path, monkeypatch):
     viewer.refresh()
     assert len(listed(ask)) == len(rows) and viewer.index.version > version
 
-    again = rows.slice(0, 1)
-    for name, value in (("attempt", 2), ("success", True)):
-        place = again.schema.get_field_index(name)
-        again = again.set_column(place, again.schema.field(place), pa.array([value], again.schema.field(place).type))
+    again = with_columns(rows.slice(0, 1), attempt=[2], success=[True])
     add_part(path, 3, again)
     viewer.refresh()
     row = next(row for row in listed(ask) if row["episode_id"] == again["episode_id"][0].as_py())
