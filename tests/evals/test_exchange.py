@@ -30,7 +30,7 @@ from cluster.storage.stored_run import Run
 from envs.files import FileError
 from envs.picture import picture_from_description
 from evals.conversation import PlayedTurn, Record
-from evals.exchange.carried import carry_episode
+from evals.exchange.carried import carry_episode, carry_source
 from evals.exchange.every_eval_ever import export_every_eval_ever
 from evals.exchange.huggingface import export_huggingface
 from evals.exchange.inspect_log import export_inspect
@@ -933,3 +933,30 @@ def test_the_files_of_a_small_run_are_those_on_record(tmp_path):
         else:
             lines.append(file.read_text().partition("| column |")[0])
     check_golden("exports", "\n".join(lines))
+
+
+@pytest.mark.parametrize(("name", "read"), [("every_eval_ever", read_every_eval_ever), ("inspect", read_inspect)])
+def test_what_a_small_run_carried_and_said_is_read_again(name, read, tmp_path):
+    source = a_small_source()
+    run, transcripts = read(tmp_path / WRITE[name](source, tmp_path)[0])
+    assert run == json.loads(json.dumps(carry_source(source))) and len(run["unplayed"]) == 1
+    found = list(transcripts)
+    rules, first = ("system", "Rules", ""), ("user", "First?", "")
+    told = [
+        [rules, first, ("assistant", "red", "Hm."), ("user", "Second?", ""), ("assistant", "green", "Oh.")],
+        [rules, first, ("assistant", "red", "Hm.")],
+        [],
+    ]
+    if name == "every_eval_ever":  # which joins what a single turn asks
+        told[1] = [("prompt", "Rules\nFirst?", ""), told[1][-1]]
+    assert [each.messages for each in found] == told
+    assert [(each.key.level, each.key.index, each.key.repeat, each.key.seed) for each in found] == [
+        *(("easy", 0, 0, 70), ("hard", 1, 2, 71), ("hard", 3, 0, 73)),
+    ]
+    assert [(each.player, each.prompt_tokens, each.completion_tokens, each.error) for each in found] == [
+        *(("Some/Model", 34, 10, ""), ("Some/Model", 11, 3, ""), ("Some/Model", 0, 0, "PlayerError: no")),
+    ]
+    carried = [(planned_episode(each.carried["episode"], "here"), each.carried["row"]) for each in found]
+    again = ledger_rows(source.suite, carried, "here", "s").to_pylist()
+    stored = source.run.find([episode.id for episode, _ in carried])
+    assert again == [{**row, "session": "s"} for row in stored]
