@@ -14,8 +14,9 @@ from evals.analysis.labels import run_labels
 from evals.archive.one_file import LARGEST, one_file
 from evals.ledger.run_data import RunData
 from evals.report.build import latex_files, page_of
-from evals.report.episodes import _chosen, select
+from evals.report.episodes import Prompt, Shown, _chosen, select
 from evals.report.joint import Report, RunReport, joined_tables, relabeled, with_labels
+from evals.report.page import Page, Section
 from evals.suite import suite_results
 from evals.suites.bundle import Bundle
 from evals.summary.failures import causes_of
@@ -23,6 +24,7 @@ from evals.summary.paired import file_stem
 from evals.summary.status import status_lines
 from evals.summary.usage import usage_table
 from evals.tables import Table
+from evals.view import default_view
 from tests.report_page import data_block
 from tests.runs import Often, run_of
 from tests.small_runs import HOSTILE, MODELS, SUITES, small_run
@@ -123,14 +125,42 @@ def test_what_a_model_wrote_is_data():
     assert replies and set(replies) == {HOSTILE}
 
 
-@pytest.mark.slow
-def test_a_page_stays_small_by_leaving_episodes_out(monkeypatch):
-    report = reported("toy", small_run("toy"))
-    whole = page(report)
-    monkeypatch.setattr("evals.archive.one_file.LARGEST", len(whole.encode()) - 1)
-    less = page(report)
-    assert len(less) < len(whole) and "left out to keep this file small" in json.dumps(content(less))
-    assert "left out" not in json.dumps(content(whole)[0]["sections"])
+def test_a_page_stays_small_by_leaving_episodes_out_the_last_ones_first(monkeypatch):
+    run = run_of(ToySuite(episodes=7, turns=1), {"m": Often(0.5)})
+    rows = run.find(run.plan["episode_id"].to_pylist())
+    short = [{name.removeprefix("toy."): value for name, value in row.items()} for row in rows]
+    found = [Shown(row, f"ending {row['index']}", default_view(row)) for row in short]
+    said = [{"role": "user", "parts": [{"text": "Hi", "picture": None}]}]
+    prompts = [Prompt("toy", mode, "colors", tuple(said)) for mode in ("cot", "icl")]
+    whole = Page(
+        "A <b>", ["Partial"], [Section("Games & more", ["First."], episodes=found), Section("P", prompts=prompts)]
+    )
+
+    def shown():
+        text = one_file(whole)
+        report, stored = content(text)
+        games, asked = report["sections"]
+        assert "<b>" not in text.partition("<style>")[0] and (games["id"], asked["id"]) == ("games-more", "p")
+        assert [each["ending"] for each in games["episodes"]] == [
+            f"ending {place}" for place in range(len(games["episodes"]))
+        ]
+        kept = [stored[each["at"]]["row"]["index"] for each in games["episodes"]]
+        assert kept == [*range(len(kept))]
+        assert all(stored[place]["columns"] == {"right": rows[place]["toy.right"]} for place in kept)
+        assert [stored[each["at"]]["steps"][0]["shown"] for each in asked["prompts"]] == [
+            [{"role": "user", "parts": [{"text": "Hi"}]}]
+        ] * 2
+        assert [each["title"] for each in asked["prompts"]] == [
+            f"toy, mode {mode}: first prompt of an episode of colors" for mode in ("cot", "icl")
+        ]
+        return len(text.encode()), len(kept), games["lines"]
+
+    size, kept, lines = shown()
+    assert (kept, lines) == (7, ["First."]) and size < LARGEST
+    for largest, left in ((size + 1, 7), (size, 5), (0, 0)):
+        monkeypatch.setattr("evals.archive.one_file.LARGEST", largest)
+        told = [f"{7 - left} more were left out to keep this file small."] if left < 7 else []
+        assert shown()[1:] == (left, ["First.", *told])
 
 
 class Marked(ToySuite):

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -106,20 +107,30 @@ def test_one_reply_is_read_in_place_of_the_stored_one():
     assert again == [(1, "purple"), (0, row["turns"][0]["action"]), (99, None)], "no turn has the number 99"
 
 
-@pytest.mark.slow
+class Several(ToySuite):
+    """Games of several tasks and levels, whose indices are the same, each three times."""
+
+    def plan(self):
+        games = [
+            replace(each, task=task, level=level)
+            for task in "ab"
+            for level in "12"
+            for each in super(Several, self).plan()
+        ]
+        return [replace(each, repeat=repeat, seed=each.index) for each in games for repeat in range(3)]
+
+
 def test_repeats_of_a_game_are_one_cluster_and_every_player_has_a_row():
-    # Games of other domains and sizes have the same indices, and are other games all the same.
-    two = {"domains": ["medical", "chemical"], "difficulties": ["3x4", "4x6"], "tasks_per_domain": 2, "repeats": 3}
-    suite = KumoSuite(**two)
+    suite = Several(episodes=3, turns=1)
     run = run_of(suite, {"m": Often(0.5), "oracle": BUILT_IN_PLAYERS["oracle"]}, failing=(2,))
     rows = rescored_table(rescored(suite, run)).rows
-    assert [row[:2] for row in rows] == [("m", "kumo"), ("oracle", "kumo")]
+    assert [row[:2] for row in rows] == [("m", "toy"), ("oracle", "toy")]
     for row in rows:
         stored = [each for each in run.episodes().to_pylist() if each["player"] == row[0]]
         games = [(each["task"], each["level"], each["index"]) for each in stored]
-        assert len(set(games)) == 8
+        assert len(set(games)) == 12
         expected = proportion_estimate([bool(each["success"]) for each in stored], games)
-        assert (row[4], row[6], row[7]) == (24, expected, expected)
+        assert (row[4], row[6], row[7]) == (36, expected, expected)
 
 
 def test_many_episodes_are_read_anew_each_once(monkeypatch):
