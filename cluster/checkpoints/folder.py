@@ -138,11 +138,13 @@ def _places(path: Path) -> Mapping[str, str]:
         return {}
     wrong = CheckpointError(f"{INDEX}: does not say which file of the folder holds which tensor")
     places = _read(path / INDEX).get("weight_map")
-    if not places or not isinstance(places, dict):
+    if not isinstance(places, dict) or not places:
         raise wrong
     for name in places.values():
+        if not isinstance(name, str):
+            raise wrong
         # No name may lead out of the folder.
-        if not isinstance(name, str) or Path(name).name != name:
+        if Path(name).name != name:
             raise wrong
     return places
 

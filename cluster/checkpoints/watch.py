@@ -6,7 +6,7 @@ import dataclasses
 import json
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -93,7 +93,9 @@ class Watch:
         finally:
             self.host.close()
         self._finish_tracker()
-        return code or (RUN_FAILED if self._failed else 0)
+        if code:
+            return code
+        return RUN_FAILED if self._failed else 0
 
     def _loop(self) -> int:
         folder = self.options.folder
@@ -102,8 +104,7 @@ class Watch:
             for checkpoint in found:
                 if self._see(checkpoint) == CONTINUE:
                     return CONTINUE
-            known = {*self._points, *self._failed}
-            waiting = {name: reason for name, reason in incomplete.items() if _run_name(name) not in known}
+            waiting = self._not_played(incomplete)
             if self._reached_until():
                 return 0
             # What may still be written gets the time that it takes to tell.
@@ -117,6 +118,15 @@ class Watch:
             pause = folder.settled if settling else POLL_SECONDS
             if self._wait(pause):
                 return CONTINUE
+
+    def _not_played(self, incomplete: Mapping[str, str]) -> dict[str, str]:
+        """The incomplete checkpoints, with what they lack, but for those that were played or failed before."""
+        known = {*self._points, *self._failed}
+        found = {}
+        for name, reason in incomplete.items():
+            if _run_name(name) not in known:
+                found[name] = reason
+        return found
 
     def _check_same(self) -> None:
         """See that all runs of the curve are of the same games.

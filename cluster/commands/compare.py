@@ -28,10 +28,7 @@ from evals.tables import Table
 
 def main(options: argparse.Namespace) -> None:
     """Compare, and print the tables."""
-    if options.detect is not None and not 0 < options.detect <= 1:
-        raise UserError(f"--detect {options.detect:g}: must be above 0 and at most 1")
-    if options.flips < 0:
-        raise UserError(f"--flips {options.flips}: must be 0 or more")
+    _check(options)
     players = options.players.split(",") if options.players else None
     runs = [Run(path) for path in dict.fromkeys(options.run_dirs)]
     show(read_runs(runs, lambda: compare(runs, players, options.measure, options.detect, options.flips)))
@@ -40,6 +37,18 @@ def main(options: argparse.Namespace) -> None:
 
         figures = read_runs(runs, lambda: forests(runs, players, options.measure))
         write_files(options.figures, figure_files(figures))
+
+
+def _check(options: argparse.Namespace) -> None:
+    """See that the numbers are within their ranges.
+
+    Raises:
+        UserError: one of them is not.
+    """
+    if options.detect is not None and not 0 < options.detect <= 1:
+        raise UserError(f"--detect {options.detect:g}: must be above 0 and at most 1")
+    if options.flips < 0:
+        raise UserError(f"--flips {options.flips}: must be 0 or more")
 
 
 def compare(
@@ -105,7 +114,9 @@ def sides_of(runs: Sequence[Run], players: Sequence[str] | None = None) -> list[
         if not chosen:
             # By default the models of several runs, which are planned first, or all players of one run.
             chosen = here[:1] if several else here
-        found += [(player, run, suite) for player in here if player in chosen]
+        for player in here:
+            if player in chosen:
+                found.append((player, run, suite))
     if players:
         there = {player for player, _, _ in found}
         _check_there(players, there, known)

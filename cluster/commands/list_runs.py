@@ -65,7 +65,8 @@ def list_runs(folder: Path) -> Table:
     damage = []
     costs = False
     for began, run in runs:
-        name = str(run.path.relative_to(folder)) if run.path != folder else run.path.name
+        # The folder may itself be a run.
+        name = run.path.name if run.path == folder else str(run.path.relative_to(folder))
         try:
             lines = read_runs([run], lambda run=run: list(overview(run.data)))  # type: ignore[misc]
             spent = run.spent
@@ -74,7 +75,8 @@ def list_runs(folder: Path) -> Table:
             damage.append(f"{name}: {error}")
             continue
         damage += [f"{name}: {line}" for line in run.data.stopping]
-        costs = costs or bool(spent) or any(line.cost for line in lines)
+        if spent or any(line.cost for line in lines):
+            costs = True
         rows += _rows_of(name, began, lines, spent)
     columns: tuple[str, ...] = ("run", "began", "suite", "model", "done", "failed", "success", "scored cost", "spent")
     notes = ["done: of the model's planned episodes. success: of the finished ones, failed ones counting as lost."]
@@ -82,7 +84,8 @@ def list_runs(folder: Path) -> Table:
         rows = _with_digits(rows)
         notes.append("scored cost: of the answers that count; spent: by the whole run, whatever became of the answers.")
     else:
-        columns, rows = columns[:-2], [row[:-2] for row in rows]
+        columns = columns[:-2]
+        rows = [row[:-2] for row in rows]
     return Table("runs", f"Runs in {folder}", columns, tuple(rows), (*notes, *damage))
 
 

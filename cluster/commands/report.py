@@ -77,6 +77,11 @@ class Files:
     radar: bool = False
     """Whether dots on one scale are drawn as radars."""
 
+    @property
+    def wanted(self) -> list[Path]:
+        """Where something is written."""
+        return [path for path in (self.html, self.latex, self.figures) if path is not None]
+
 
 def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = None, names: Sequence[str] = ()) -> None:
     """Score runs, write their tables where that is possible and overwrites nothing newer, and show them.
@@ -117,9 +122,8 @@ def report(run_dirs: Sequence[Path], full: bool = True, files: Files | None = No
             warn(f"{run.path}: the tables above are not written: {obstacle}")
     for path, content in contents.items():
         _write(path, content)
-    for written in (files.html, files.latex, files.figures):
-        if written:
-            say(f"written: {written}")
+    for written in files.wanted:
+        say(f"written: {written}")
 
 
 def _check_asked(run_dirs: Sequence[Path], files: Files, names: Sequence[str]) -> None:
@@ -180,7 +184,7 @@ def _shown_names(runs: Mapping[str, Run]) -> Mapping[str, str]:
 def _contents(joint: Report, files: Files) -> dict[Path, bytes]:
     """What goes into each file."""
     found: dict[Path, bytes] = {}
-    if not (files.html or files.latex or files.figures):
+    if not files.wanted:
         return found
     from evals.archive.one_file import one_file
     from evals.report.build import figure_files, latex_files, page_of  # matplotlib takes a second to import

@@ -7,6 +7,7 @@ import datetime
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from cluster.config.plan import make_suite
 from cluster.console import say, warn
@@ -106,16 +107,21 @@ def _earlier_files(out: Path) -> set[str]:
         found = read_json(out / MANIFEST)
     except (FileError, OSError) as error:
         raise UserError(f"--out {out}: is neither empty nor an earlier site ({error})") from error
-    names = found.get("files", []) if isinstance(found, dict) else []
-    files = set()
-    for name in names:
-        # Only names that a site has, whatever the file says.
+    return _pages_named(found)
+
+
+def _pages_named(manifest: Any) -> set[str]:
+    """The pages that a manifest lists: only names that a site has, whatever the file says."""
+    if not isinstance(manifest, dict):
+        return set()
+    pages = set()
+    for name in manifest.get("files", []):
         if not isinstance(name, str):
             continue
         in_folder = Path(name).name == name
         if in_folder and name.endswith(".html"):
-            files.add(name)
-    return files
+            pages.add(name)
+    return pages
 
 
 def _write(path: Path, text: str) -> None:

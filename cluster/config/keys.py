@@ -71,15 +71,18 @@ def keys_of(group: str, name: str) -> dict[str, dict[str, Key]]:
     section = next(section for section, folder in FOLDERS.items() if folder == group)
     kind = _registered_name(group, name)
     found: dict[str, dict[str, Key]] = {}
-    sampling: dict[str, Key] = {}
     if kind:
         found[section] = _keys(class_of(section, {TYPE: kind}))
-    if group == "model" and kind:
+    if group != "model":
+        return found
+    sampling = _keys(Sampling)
+    if kind:
+        # An engine may have some of its own.
         further = stated_keys(class_of(section, {TYPE: kind}), "sampling_keys")
-        sampling = {key: Key(Setting(kind_of, None), "") for key, kind_of in further.items()}
-    if group == "model":
-        found["model.sampling"] = {**_keys(Sampling), **sampling}
-        found["model.replica"] = _keys(ReplicaNeeds)
+        for key, kind_of in further.items():
+            sampling[key] = Key(Setting(kind_of, None), "")
+    found["model.sampling"] = sampling
+    found["model.replica"] = _keys(ReplicaNeeds)
     return found
 
 

@@ -105,9 +105,7 @@ def read_usage(data: Any, wrote: bool = True) -> Usage:
     completion = token_count(_inner(data, "usage", "completion_tokens"))
     total = token_count(_inner(data, "usage", "total_tokens"))
     completion = _with_thoughts(prompt, completion, total)
-    # A reply takes a token at least, so 0 is not told.
-    if wrote and not completion:
-        completion = None
+    completion = _as_told(completion, wrote)
     # Where OpenAI, vLLM and most others have it, then where DeepSeek has it.
     cached = _first_count(data, ("prompt_tokens_details", "cached_tokens"), ("prompt_cache_hit_tokens",))
     reasoning = _first_count(data, ("completion_tokens_details", "reasoning_tokens"), ("reasoning_tokens",))
@@ -126,6 +124,13 @@ def _with_thoughts(prompt: int | None, completion: int | None, total: int | None
     return max(completion, total - prompt)
 
 
+def _as_told(completion: int | None, wrote: bool) -> int | None:
+    """The completion's tokens; a reply takes a token at least, so of one that is there 0 is not told."""
+    if wrote and not completion:
+        return None
+    return completion
+
+
 def usage_in_parts(prompt: Sequence[Any], completion: Sequence[Any], thought: Any, wrote: bool) -> Usage:
     """The usage that a provider tells in parts; a sum of which a part is no number of tokens is not told.
 
@@ -138,11 +143,10 @@ def usage_in_parts(prompt: Sequence[Any], completion: Sequence[Any], thought: An
     """
     fresh, cached, written = token_count(prompt[0]), _count_if_told(prompt[1]), _count_if_told(prompt[2])
     prompt_tokens = _sum_of(fresh, cached, written)
-    completion_tokens = _sum_of(*map(_count_if_told, completion))
-    # A reply takes a token at least, so 0 is not told.
-    if wrote and not completion_tokens:
-        completion_tokens = None
-    reasoning = min(token_count(thought) or 0, completion_tokens or 0)
+    completion_tokens = _as_told(_sum_of(*map(_count_if_told, completion)), wrote)
+    # Thoughts are no more than the whole; of what is not told they are none.
+    reasoning = token_count(thought) or 0
+    reasoning = min(reasoning, completion_tokens or 0)
     # Of a prompt whose sum is not told, the parts are not told either.
     if not prompt_tokens:
         return Usage(None, completion_tokens, 0, reasoning, 0)
@@ -184,17 +188,24 @@ def _content(content: Any) -> tuple[str, str]:
         raise _unreadable(f"message.content is {_what(content)}, not a string")
     texts, thoughts = list[str](), list[str]()
     for part in content:
-        kind = _text(part, "type")
-        # A part with a text that names no type is one of text.
-        if not kind and isinstance(part, dict) and "text" in part:
-            kind = "text"
-        if kind in ("text", "output_text"):
-            texts.append(_text(part, "text"))
-        elif kind in ("thinking", "reasoning"):
-            thoughts.append(_thought(part))
-        else:
-            raise _unreadable(f"message.content has a part that is {_what(part)}, not a string")
+        match _kind_of(part):
+            case "text" | "output_text":
+                texts.append(_text(part, "text"))
+            case "thinking" | "reasoning":
+                thoughts.append(_thought(part))
+            case _:
+                raise _unreadable(f"message.content has a part that is {_what(part)}, not a string")
     return "".join(texts), "".join(thoughts)
+
+
+def _kind_of(part: Any) -> str:
+    """The type that a part of a content names; a part with a text that names none is one of text."""
+    kind = _text(part, "type")
+    if kind:
+        return kind
+    if isinstance(part, dict) and "text" in part:
+        return "text"
+    return ""
 
 
 def _thought(part: Mapping[str, Any]) -> str:
@@ -213,8 +224,16 @@ def _reasoning(message: Mapping[str, Any]) -> str:
     for name in ("reasoning_content", "reasoning"):
         if isinstance(message.get(name), str) and message[name]:
             return str(message[name])
-    details = message.get("reasoning_details")
-    return "".join(_thought(each) for each in details if isinstance(each, dict)) if isinstance(details, list) else ""
+    thoughts = []
+    for each in _items(message.get("reasoning_details")):
+        if isinstance(each, dict):
+            thoughts.append(_thought(each))
+    return "".join(thoughts)
+
+
+def _items(value: Any) -> list[Any]:
+    """What a list holds; nothing where an answer has something else in its place."""
+    return value if isinstance(value, list) else []
 
 
 def _finish(reason: Any) -> Finish:
@@ -228,12 +247,15 @@ def _finish(reason: Any) -> Finish:
 
 def _top_entries(logprobs: Any, whole_answer: bool) -> list[Any]:
     """The entries of the first token's most likely values, as they were sent."""
-    tokens = _inner(logprobs, "content")
-    first = tokens[0] if isinstance(tokens, list) and tokens else None
-    entries = _inner(first, "top_logprobs")
-    if isinstance(entries, list) and entries:
+    tokens = _items(_inner(logprobs, "content"))
+    first = tokens[0] if tokens else None
+    told = _inner(first, "top_logprobs")
+    entries = _items(told)
+    if entries:
         return entries
-    none_at_all = not logprobs or (isinstance(first, dict) and not entries)
+    # Either no log-probabilities at all, or a token without any.
+    first_has_none = isinstance(first, dict) and not told
+    none_at_all = not logprobs or first_has_none
     raise EndpointError(
         "the answer has no top_logprobs: this endpoint or model gives no token probabilities",
         unreadable=True,

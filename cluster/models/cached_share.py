@@ -56,10 +56,12 @@ def blocks_of(engine: Mapping[str, Any]) -> Blocks | None:
     if model is None and engine["model"] != TINY:
         return None
     # The tiny model, which is no row of the table, runs on the CPU.
-    smallest, rule = engine.get("block_size"), "model.engine.block_size"
-    if not smallest:
-        smallest = CPU_BLOCK if model is None else GPU_BLOCK
-        rule = "vLLM's default; some attention kernels take more"
+    smallest = CPU_BLOCK if model is None else GPU_BLOCK
+    rule = "vLLM's default; some attention kernels take more"
+    asked = engine.get("block_size")
+    if asked:
+        smallest = asked
+        rule = "model.engine.block_size"
     if model is None or model.family.cache != "hybrid":
         return Blocks(smallest, rule=rule)
     return _hybrid_blocks(engine, model, smallest)

@@ -215,9 +215,15 @@ def _take_words(files: Files, home: Path) -> None:
             snapshot_download(files.id, allow_patterns=["*.json", "*.jinja", "tokenizer*", "*.model", "*.txt"])
         )
     for file in folder.iterdir():
-        if not file.is_file() or file.suffix not in (".json", ".jinja", ".model", ".txt"):
-            continue
-        # The small model has its own, and no index.
-        if file.name in ("config.json", "generation_config.json") or file.name.endswith("index.json"):
-            continue
-        shutil.copyfile(file, home / file.name)
+        if file.is_file() and _holds_words(file):
+            shutil.copyfile(file, home / file.name)
+
+
+def _holds_words(file: Path) -> bool:
+    """Whether a file beside the config is of the tokenizer, the template or the processor."""
+    # The small model has configs of its own, and no index.
+    if file.name in ("config.json", "generation_config.json"):
+        return False
+    if file.name.endswith("index.json"):
+        return False
+    return file.suffix in (".json", ".jinja", ".model", ".txt")

@@ -192,15 +192,21 @@ class Router:
 
         Release both tickets. If the second replica answers first, call ``hedge_won``.
         """
-        others = [state for state in self._states.values() if state is not late.replica]
-        free = [state for state in others if not (state.exclusive or state.waiting)]
-        idle = [state for state in free if state.sent < state.batch]
-        state = min(idle, key=lambda each: (each.load, each.number), default=None)
-        if state is None:
+        idle = []
+        for state in self._states.values():
+            if state is late.replica:
+                continue
+            # It serves an exclusive turn, or has turns of its own to send.
+            if state.exclusive or state.waiting:
+                continue
+            if state.sent < state.batch:
+                idle.append(state)
+        if not idle:
             return None
-        ticket = Ticket(late.priority, next(self._sequence), late.affinity, late.granted, replica=state, has_slot=True)
-        state.sent += 1
-        self._update(state)
+        least = min(idle, key=lambda each: (each.load, each.number))
+        ticket = Ticket(late.priority, next(self._sequence), late.affinity, late.granted, replica=least, has_slot=True)
+        least.sent += 1
+        self._update(least)
         return ticket
 
     def hedge_won(self, late: Ticket, winner: Ticket) -> None:

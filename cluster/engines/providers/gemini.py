@@ -148,10 +148,8 @@ class GeminiEngine(ProviderEngine):
                 raise ValueError("neither a candidate nor a reason")
             return Answer("", "content_filter", "", usage, {})
         candidate = candidates[0]
-        content = candidate.get("content") or {}
-        parts = content.get("parts") or []
         texts, thoughts, kept = list[str](), list[str](), list[Any]()
-        for part in parts:
+        for part in _parts_of(candidate):
             is_thought = part.get("thought")
             if is_thought:
                 thoughts.append(part.get("text", ""))
@@ -170,19 +168,28 @@ class GeminiEngine(ProviderEngine):
         """Its tokens; thoughts are counted beside the reply."""
         used = data["usage_metadata"]
         thought, cached = used.get("thoughts_token_count"), used.get("cached_content_token_count")
-        wrote = False
+        parts: list[Any] = []
         for candidate in data.get("candidates") or []:
-            reply = candidate.get("content") or {}
-            wrote = wrote or any(part.get("text") for part in reply.get("parts") or [])
-        # Tokens that a cache served are among those of the prompt.
-        plain = None if token_count(cached or 0) is None else used.get("prompt_token_count")
+            parts += _parts_of(candidate)
+        wrote = any(part.get("text") for part in parts)
+        # Tokens that a cache served are among those of the prompt: where they are no count, neither is the prompt's.
+        prompt = used.get("prompt_token_count")
+        if token_count(cached or 0) is None:
+            prompt = None
         completion = [used.get("candidates_token_count"), thought]
-        found = usage_in_parts([plain, 0, 0], completion, thought, wrote)
+        found = usage_in_parts([prompt, 0, 0], completion, thought, wrote)
         # More tokens than the prompt has were not read from a cache.
         known = token_count(cached) or 0
         if known > (found.prompt or 0):
             known = 0
         return dataclasses.replace(found, cached=known)
+
+
+def _parts_of(candidate: Mapping[str, Any]) -> list[Any]:
+    """The parts of a reply; none where it has no content."""
+    content = candidate.get("content") or {}
+    parts: list[Any] = content.get("parts") or []
+    return parts
 
 
 def typed(body: Mapping[str, Any]) -> tuple[list[Any], Any]:

@@ -148,8 +148,12 @@ def _read_response(data: Any) -> Answer:
             parts = (*item.get("summary", ()), *item.get("content", ()))
             thoughts += [part["text"] for part in parts]
         elif item["type"] == "message":
-            texts += [part["text"] for part in item["content"] if part["type"] == "output_text"]
-            refusals += [part["refusal"] for part in item["content"] if part["type"] == "refusal"]
+            for part in item["content"]:
+                match part["type"]:
+                    case "output_text":
+                        texts.append(part["text"])
+                    case "refusal":
+                        refusals.append(part["refusal"])
     finish: Finish = "stop"
     if data.get("status") == "incomplete":
         details = data.get("incomplete_details") or {}
