@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,24 +47,22 @@ def _overrides(prefix: str, **_: Any) -> list[str]:
     from cluster.config.keys import GROUPS
 
     key, equals, _value = prefix.partition("=")
-    # A group with its options: ``suite=kumo``.
-    if equals and key in GROUPS:
-        return [f"{key}={name}" for name in sorted(_options(key))]
-    # A setting of the run itself, of which only the name is offered.
-    if "." not in key:
-        if equals:
-            return []
-        return [f"{name}=" for name in ROOT_KINDS]
-    # A setting below a group: ``suite.repeats=3``.
-    group = key.partition(".")[0]
-    if group not in GROUPS:
-        return []
-    keys = _keys_below(group)
+    group, below, _rest = key.partition(".")
+    # Settings below a group: ``suite.repeats=3``.
+    keys: Mapping[str, Key] = {}
+    if below and group in GROUPS:
+        keys = _keys_below(group)
+    # Before the equals sign names are offered: of these, or of the settings of the run itself.
     if not equals:
-        return [f"{name}=" for name in keys]
-    if key not in keys:
-        return []
-    return [f"{key}={word}" for word in keys[key].choices]
+        names = keys if below else ROOT_KINDS
+        return [f"{name}=" for name in names]
+    # Behind it the values of what is named: a group's options (``suite=kumo``), or a setting's words.
+    values: Iterable[str] = ()
+    if key in GROUPS:
+        values = sorted(_options(key))
+    elif key in keys:
+        values = keys[key].choices
+    return [f"{key}={value}" for value in values]
 
 
 def _options(group: str) -> set[str]:

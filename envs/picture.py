@@ -99,8 +99,11 @@ def picture_from_description(description: str) -> Picture:
             not those of the kind.
     """
     fields = parse_json(description, "picture description")
-    if not isinstance(fields, dict) or not {"kind", "version"} <= fields.keys():
-        raise ValueError(f"no description of a picture: {description[:40]!r}")
+    wrong = ValueError(f"no description of a picture: {description[:40]!r}")
+    if not isinstance(fields, dict):
+        raise wrong
+    if not {"kind", "version"} <= fields.keys():
+        raise wrong
     kind, version = str(fields.pop("kind")), fields.pop("version")
     # A kind is known once its module has been loaded.
     if kind not in _KINDS:

@@ -121,7 +121,7 @@ def _merge(target: Path, sources: Sequence[Path]) -> Joined:
         directory.compact(everything=True)
     finally:
         directory.release()
-    known = {episode.id for episode in plan} if not reason else None
+    known = None if reason else {episode.id for episode in plan}
     played = {name for name, _ in owners}
     missing = _missing_shards(runs, played, known, reason)
     return Joined(len(plan), len(played), (*warnings, *missing))
@@ -164,14 +164,19 @@ def _check_settings(runs: Sequence[Run]) -> list[str]:
     warnings = []
     for run in others:
         other = dict(flat_settings(run.config))
-        differing = sorted(key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
-        wrong = [key for key in differing if not is_among(key, may_differ)]
+        wrong: list[str] = []
+        doubts: list[str] = []
+        for key in sorted(one.keys() | other.keys()):
+            here, there = one.get(key), other.get(key)
+            if here == there:
+                continue
+            if not is_among(key, may_differ):
+                wrong.append(key)
+            if key in doubtful:
+                doubts.append(f"{run.path} has {key}={there}, {first.path} {here}: is it the same model?")
         if wrong:
             raise UserError(f"{run.path} and {first.path} are not parts of one plan; they differ in {', '.join(wrong)}")
-        for key in differing:
-            if key in doubtful:
-                values = f"{run.path} has {key}={other.get(key)}, {first.path} {one.get(key)}"
-                warnings.append(f"{values}: is it the same model?")
+        warnings += doubts
     return warnings
 
 

@@ -43,7 +43,8 @@ def main(options: argparse.Namespace) -> int:
     """
     if not 0 < options.share <= 1:
         raise UserError(f"--share {options.share}: is above 0 and at most 1")
-    if options.export is None and (options.failed or options.share < 1):
+    chooses = options.failed or options.share < 1
+    if chooses and options.export is None:
         raise UserError("--share and --failed choose what --export FOLDER writes")
     found = _Finder(options.run_dirs)
     index = EpisodeIndex(found())
@@ -70,11 +71,11 @@ def main(options: argparse.Namespace) -> int:
         episode = f"{index.runs[0].name}/{episode}"
     chosen = {"episode": episode, "token": token}
     query = urlencode({name: value for name, value in chosen.items() if value})
-    mark = "?" if query else ""
-    host = "localhost" if options.host in ("", "0.0.0.0", "::") else options.host
-    shown = f"[{host}]" if ":" in host else host
+    address = f"http://{_host_shown(options.host)}:{port}/"
+    if query:
+        address += f"?{query}"
     runs = f"{len(index.runs)} runs" if len(index.runs) > 1 else str(index.runs[0].path)
-    say(f"showing {runs} at\n\n    http://{shown}:{port}/{mark}{query}\n\nCtrl-C ends.")
+    say(f"showing {runs} at\n\n    {address}\n\nCtrl-C ends.")
     viewer.watch()
     hosts = {"localhost", socket.gethostname().lower(), options.host.lower()}
     app = make_app(viewer, token, f"raycade_{port}", hosts, [*notes.routes(), *study.routes()])
@@ -204,6 +205,16 @@ def _writer_of(path: Path) -> Callable[[], str]:
 
 def _suite_of(config: object) -> Callable[[], Suite]:
     return functools.cache(lambda: make_suite(config))
+
+
+def _host_shown(host: str) -> str:
+    """A host as a browser's address names it; where the viewer listens on all addresses, this machine."""
+    if host in ("", "0.0.0.0", "::"):
+        return "localhost"
+    # An address of IPv6.
+    if ":" in host:
+        return f"[{host}]"
+    return host
 
 
 def listen(host: str, port: int) -> socket.socket:

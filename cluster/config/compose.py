@@ -187,9 +187,8 @@ def _composition_error(error: Exception) -> UserError:
     if option:
         group, name = option.groups()
         there = message.partition("Available options")[2].partition("Config search path")[0].split()[2:]
-        return UserError(
-            f"{group}={name}: there is none{did_you_mean(name, there) or '.'} There are {', '.join(there)}"
-        )
+        near = did_you_mean(name, there) or "."
+        return UserError(f"{group}={name}: there is none{near} There are {', '.join(there)}")
     key = re.match(r"Could not override '(\w+)'", message)
     if key and key[1] in SECTIONS:
         return UserError(f"{key[1]}: cannot be set as a whole; set its keys one by one, as {key[1]}.KEY=VALUE")
@@ -198,7 +197,8 @@ def _composition_error(error: Exception) -> UserError:
         return UserError(f"{merged[1]}: {_misfit(error.__cause__)}")
     if key:
         known = ", ".join(SECTIONS)
-        return UserError(f"{key[1]}: unknown key{did_you_mean(key[1], SECTIONS) or '.'} There are {known}")
+        near = did_you_mean(key[1], SECTIONS) or "."
+        return UserError(f"{key[1]}: unknown key{near} There are {known}")
     return UserError(_tidy(error))
 
 

@@ -119,9 +119,11 @@ def _checked(section: str, cls: Any, values: Mapping[str, Any], given: Iterable[
         if section == "model.engine":
             inner_kinds = stated_keys(cls, "keys_within")
         for name, inner in inner_kinds.items():
-            if inner and values.get(name):
-                check_keys(f"{section}.{name}", inner, values[name])
-                check_values(f"{section}.{name}", inner, values[name])
+            passed = values.get(name)
+            if inner and passed:
+                place = f"{section}.{name}"
+                check_keys(place, inner, passed)
+                check_values(place, inner, passed)
     except SettingError as error:
         raise UserError(str(error)) from None
     return checked

@@ -220,7 +220,9 @@ def _probed(need: Need, gpu: str) -> dict[str, Any]:
         answer: dict[str, Any] = json.loads(lines[-1])
         return answer
     said = [line for line in done.stderr.splitlines() if line.strip()]
-    return {"error": said[-1] if said else f"ended with exit code {done.returncode}"}
+    if not said:
+        return {"error": f"ended with exit code {done.returncode}"}
+    return {"error": said[-1]}
 
 
 CHECKS = (

@@ -158,10 +158,11 @@ def _limits_of_groups() -> Iterator[float]:
             continue
         folder = root / path.lstrip("/")
         for each in (folder, *folder.parents):
-            if (each / name).is_file():
-                text = (each / name).read_text().strip()
-                if text.isdigit():  # not "max", which is no limit
-                    yield float(text)
+            file = each / name
+            text = file.read_text().strip() if file.is_file() else ""
+            # "max" is no limit.
+            if text.isdigit():
+                yield float(text)
             if each == root:
                 break
 
@@ -382,10 +383,12 @@ def slurm(need: Need) -> Outcome:
         answer = "no answer within 20 s"
     if " UP" in answer:
         return ok(answer)
-    if not in_slurm() and not answer.startswith("Slurmctld"):
+    of_a_controller = answer.startswith("Slurmctld")
+    if not in_slurm() and not of_a_controller:
         return skipped("scontrol is installed, but no cluster is configured")
+    severity: Status = "fail" if in_slurm() else "warn"
     return Outcome(
-        "fail" if in_slurm() else "warn",
+        severity,
         answer or "no answer",
         "./launch.sh slurm, and requeueing of jobs that are stopped",
         "on the controller's machine: systemctl status slurmctld; elsewhere ask the site. Runs without Slurm are not affected",

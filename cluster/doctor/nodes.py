@@ -258,8 +258,9 @@ def _versions(reports: Sequence[Report]) -> Finding:
     first, different = reports[0], []
     for report in reports[1:]:
         for name, version in report.versions.items():
-            if first.versions.get(name) != version:
-                different.append(f"{name} {version} on {report.host}, {first.versions.get(name)} on {first.host}")
+            of_first = first.versions.get(name)
+            if version != of_first:
+                different.append(f"{name} {version} on {report.host}, {of_first} on {first.host}")
     if not different:
         return Finding("same versions", tried, "ok", "the same", host=TOGETHER)
     mend = "one installation on a file system that all machines share, or ./launch.sh setup on each"
@@ -314,15 +315,20 @@ def through_slurm(meeting: Meeting, overrides: Sequence[str], quick: bool) -> li
         done = subprocess.run(command, capture_output=True, text=True, timeout=NODE_SECONDS, check=False)
         printed, said = done.stdout, done.stderr
     except subprocess.TimeoutExpired as error:
+        printed = str(error.stdout or "")
         # What was printed so far is bytes here, even where text was asked for.
-        printed = error.stdout.decode() if isinstance(error.stdout, bytes) else str(error.stdout or "")
+        if isinstance(error.stdout, bytes):
+            printed = error.stdout.decode()
         said = f"no answer within {NODE_SECONDS:.0f} s"
     reports = reports_in(printed)
     there = {report.host.partition(".")[0] for report in reports}
     # Where as many have answered as there are, none is missing, whatever they call themselves.
-    if len(there) < len(names):
-        missing = [name for name in names if name.partition(".")[0] not in there]
-        reports += [silent(name, first_words(said)) for name in missing]
+    if len(there) >= len(names):
+        return reports
+    for name in names:
+        short_name = name.partition(".")[0]
+        if short_name not in there:
+            reports.append(silent(name, first_words(said)))
     return reports
 
 

@@ -120,14 +120,20 @@ def cached_folder(id: str, revision: str) -> Path:
     index = folder / "model.safetensors.index.json"
     # Weights in one file have no index.
     if not index.exists():
-        if not any(folder.glob("*.safetensors")) and not any(folder.glob("*.bin")):
+        has_weights = any(folder.glob("*.safetensors")) or any(folder.glob("*.bin"))
+        if not has_weights:
             raise Incomplete(f"the cache has the settings of {id}, but no weights")
         return folder
     try:
         named = set(read_json(index, INDEX_BOUNDS)["weight_map"].values())
     except (FileError, KeyError, TypeError, AttributeError) as error:
         raise Incomplete(f"{index} cannot be read: {first_words(str(error))}") from error
-    lacking = sorted(name for name in named if not (folder / PurePosixPath(str(name)).name).exists())
+    lacking = []
+    for name in named:
+        file = folder / PurePosixPath(str(name)).name
+        if not file.exists():
+            lacking.append(name)
+    lacking.sort()
     if lacking:
         raise Incomplete(f"the cache lacks {len(lacking)} of {len(named)} files of weights ({lacking[0]})")
     return folder

@@ -84,12 +84,15 @@ def read_answer(data: Any, scored: bool = False) -> Answer:
     message = _field(choice, "message", dict, "the answer's choice")
     text, thought = _content(message.get("content"))
     finish = _finish(choice.get("finish_reason"))
-    if refusal := _text(message, "refusal"):
-        text, finish = "\n".join(part for part in (text, refusal) if part), "refusal"
+    refusal = _text(message, "refusal")
+    if refusal:
+        text = "\n".join(filter(None, (text, refusal)))
+        finish = "refusal"
     top: dict[str, float] = {}
     if scored and finish != "content_filter":
         # A whole answer without any is what the endpoint does; an empty or refused one may have had nothing to score.
-        top = _top_logprobs(choice.get("logprobs"), whole_answer=bool(text) and finish != "refusal")
+        whole_answer = bool(text) and finish != "refusal"
+        top = _top_logprobs(choice.get("logprobs"), whole_answer)
     return Answer(
         text=whole(text),
         finish=finish,

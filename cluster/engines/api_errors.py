@@ -132,12 +132,7 @@ def error_from(status: int, headers: Mapping[str, str], body: str, secrets: Coll
         said = _said_within(error, body)
         param = error.get("param")
     words = clean(said, secrets) or "no reason given"
-    # What tells tokens has been answered, and may be billed.
-    stated = None
-    for place in (found, error):
-        if isinstance(place, dict) and (place.get("usage") or place.get("usageMetadata")):
-            stated = place
-            break
+    stated = _usage_stated(found, error)
     return EndpointError(
         f"status {status}: {words[:WORDS_SHOWN]}",
         status,
@@ -158,6 +153,16 @@ def _said_within(error: Mapping[str, Any], body: str) -> str:
     if isinstance(detail, list):
         return "; ".join(map(_validation, detail)) or body
     return body
+
+
+def _usage_stated(*places: Any) -> Mapping[str, Any] | None:
+    """The first of these that tells tokens: what does has been answered, and may be billed."""
+    for place in places:
+        if not isinstance(place, dict):
+            continue
+        if place.get("usage") or place.get("usageMetadata"):
+            return place
+    return None
 
 
 def _flagged(error: Mapping[str, Any]) -> list[str]:

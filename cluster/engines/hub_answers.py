@@ -65,7 +65,9 @@ def _answer_of(error: BaseException) -> HubAnswer | None:
         headers = {name.lower(): value for name, value in sent.items()}
         return HubAnswer(text, status in BUSY, min(asked_seconds(headers), LONGEST_ASKED))
     # Of the HTTP client that huggingface_hub uses, whose name changes with its version.
-    if type(error).__module__.startswith("httpx") and "Timeout" in type(error).__name__:
+    kind = type(error)
+    of_client = kind.__module__.startswith("httpx")
+    if of_client and "Timeout" in kind.__name__:
         return HubAnswer(f"no answer in time: {text}", busy=True)
     return None
 

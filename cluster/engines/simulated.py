@@ -176,10 +176,8 @@ class SimulatedEngine(Engine):
         """
         if self._loop is None:
             raise EngineError("the simulated engine is not started")
-        if self._poison:
-            texts = [part for each in request.chat for part in each.parts if isinstance(part, str)]
-            if any(self._poison in text for text in texts):
-                self._die("a prompt killed it")
+        if self._poison and _holds(request.chat, self._poison):
+            self._die("a prompt killed it")
         if self._fault == "exit":
             raise EngineDiedError("it died before")
         prompt_tokens = prompt_length(request.chat)
@@ -338,6 +336,15 @@ class PrefixCache:
         while self._used > self.capacity and self._prefixes:
             self._used -= self._prefixes.popitem(last=False)[1]
         return cached
+
+
+def _holds(chat: Chat, words: str) -> bool:
+    """Whether a text of a chat has these words in it."""
+    for each in chat:
+        for part in each.parts:
+            if isinstance(part, str) and words in part:
+                return True
+    return False
 
 
 def random_answer(request: Request) -> str:

@@ -285,6 +285,15 @@ def _state(text: Mapping[str, Any]) -> float:
         return 0.0
 
 
+def _experts(text: Mapping[str, Any]) -> int:
+    """The number of experts, which families name differently; 0 of a dense model."""
+    for name in ("num_experts", "n_routed_experts", "num_local_experts"):
+        number = text.get(name)
+        if number:
+            return int(number)
+    return 0
+
+
 def _text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
     found = config.get("text_config") or config.get("llm_config") or config.get("language_config") or config
     return found if isinstance(found, Mapping) else config
@@ -300,10 +309,7 @@ def _parameters(files: Files) -> float:
     # Queries and what leaves the attention have all heads; keys and values have those of the cache.
     kv_heads = shape.kv_heads or shape.heads
     attention = 2 * hidden * (shape.head_dim or 128) * (shape.heads + kv_heads)
-    # Families name the number of experts differently; 0 is a dense model.
-    names = ("num_experts", "n_routed_experts", "num_local_experts")
-    numbers = [text[name] for name in names if text.get(name)]
-    experts = int(numbers[0]) if numbers else 0
+    experts = _experts(text)
     if experts:
         inner = experts * int(text.get("moe_intermediate_size") or text["intermediate_size"])
     else:

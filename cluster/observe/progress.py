@@ -87,9 +87,12 @@ class Progress:
             if player.finished:
                 text += f" success {player.successes / player.finished:.3f}"
             players.append(text)
-        failed = f", {stats.failed} failed ({_causes(stats)})" if stats.failed else ""
-        looked = f" | {_stopping(stats.stopping)}" if stats.stopping is not None else ""
-        return f"{', '.join(players)}{failed}{looked} | {self._machine()}"
+        line = ", ".join(players)
+        if stats.failed:
+            line += f", {stats.failed} failed ({_causes(stats)})"
+        if stats.stopping is not None:
+            line += f" | {_stopping(stats.stopping)}"
+        return f"{line} | {self._machine()}"
 
     def _machine(self) -> str:
         stats = self.stats

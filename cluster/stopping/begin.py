@@ -68,12 +68,13 @@ def _reached(path: Path, rule: StopRule, run: Run) -> dict[Pair, float]:
         reached = {}
         for row in rows:
             value = row[rule.measure]
-            failed = row["status"] == "failed"
-            if value is None and failed and lost_if_failed:
+            counts_as_lost = lost_if_failed and row["status"] == "failed"
+            if value is None and counts_as_lost:
                 value = 0.0
-            if row["player"] == player and value is not None:
-                pair = tuple(row[name] for name in PAIR_COLUMNS)
-                reached[pair] = float(value)
+            if value is None or row["player"] != player:
+                continue
+            pair = tuple(row[name] for name in PAIR_COLUMNS)
+            reached[pair] = float(value)
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"stop.measure={rule.measure}: is no numeric column of {path}: {error}") from error
     return reached  # type: ignore[return-value]

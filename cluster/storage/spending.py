@@ -70,7 +70,10 @@ def read_spending(run_dir: Path) -> Spending:
         stored = read_json(path)
         # older versions have written nothing but ``spent``
         noted = [stored["spent"], stored.get("in_flight", 0), stored.get("highest", 0)]
-        parts = [(tuple(map(str, part["sessions"])), part["total"]) for part in stored.get("merged", ())]
+        parts = []
+        for part in stored.get("merged", ()):
+            sessions = tuple(map(str, part["sessions"]))
+            parts.append((sessions, part["total"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"{path}: damaged, cannot be read as what the run has spent: {error}") from error
     amounts = [*noted, *(total for _, total in parts)]

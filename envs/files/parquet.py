@@ -151,15 +151,17 @@ def _text_bytes(file: pq.ParquetFile, name: str) -> int:
     for some in readings:
         for batch in file.iter_batches(65_536, some, [name]):
             for column in batch.columns:
-                texts = _innermost(column)
-                if isinstance(texts, pa.DictionaryArray):
-                    # A text is stored once here, and counts wherever it occurs.
-                    of_each = pc.binary_length(texts.dictionary)
-                    lengths = of_each.take(texts.indices)
-                    total += pc.sum(lengths).as_py() or 0  # the sum of no lengths is null
-                else:
-                    total += texts.nbytes
+                total += _bytes_of(_innermost(column))
     return int(total)
+
+
+def _bytes_of(texts: pa.Array) -> int:
+    """The bytes of texts; of those in a dictionary, each is stored once and counts wherever it occurs."""
+    if not isinstance(texts, pa.DictionaryArray):
+        return int(texts.nbytes)
+    of_each = pc.binary_length(texts.dictionary)
+    lengths = of_each.take(texts.indices)
+    return int(pc.sum(lengths).as_py() or 0)  # the sum of no lengths is null
 
 
 def _innermost(values: pa.Array) -> pa.Array:

@@ -231,6 +231,13 @@ def _prose_hint(hint: Hint | None) -> Sequence[str]:
 # --- as JSON ---------------------------------------------------------------------------------------------------------
 
 
+def _hint_fields(hint: Hint) -> dict[str, Any]:
+    rows = []
+    for row in hint.rows:
+        rows.append([_fields(item) for item in row])
+    return {"style": hint.style, "place": hint.place, "rows": rows}
+
+
 def _json(what: Seen) -> str:
     row, column, looks = what.person
     told: dict[str, Any] = {"background": what.background, "board": {"rows": FIELD_CELLS, "columns": FIELD_CELLS}}
@@ -243,10 +250,7 @@ def _json(what: Seen) -> str:
     told["backpack"] = {}
     for slot, held in zip(SLOTS, what.backpack, strict=True):
         told["backpack"][slot] = None if held is None else _fields(held)
-    told["hint"] = None
-    if what.hint is not None:
-        rows = [[_fields(item) for item in row] for row in what.hint.rows]
-        told["hint"] = {"style": what.hint.style, "place": what.hint.place, "rows": rows}
+    told["hint"] = None if what.hint is None else _hint_fields(what.hint)
     return json.dumps(told)
 
 

@@ -174,9 +174,10 @@ def _table(
             name = _heading(line[3:], outcomes)
             found[name] = {}
         elif line.startswith("- "):
-            outcome = next((o for o in outcomes[name] if line.startswith(f"- {o}: ")), None)
-            if outcome is None:
+            fitting = [outcome for outcome in outcomes[name] if line.startswith(f"- {outcome}: ")]
+            if not fitting:
                 raise BookError(f"{name}: {line!r} is none of its outcomes")
+            outcome = fitting[0]
             listed = line.removeprefix(f"- {outcome}: ")
             # A dash means that the outcome rules out nothing.
             found[name][outcome] = _names(listed.replace("–", ""), truths)

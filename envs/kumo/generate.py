@@ -285,7 +285,10 @@ def _decide(
     Returns:
         The state of each chosen action, or None if there is no such choice.
     """
-    options = [(action, gone) for action, groups in decisive.items() for gone in groups]
+    options = []
+    for action, groups in decisive.items():
+        for gone in groups:
+            options.append((action, gone))
     rng.shuffle(options)
     clauses = _clauses(options, invalid)
     if clauses is None:

@@ -290,7 +290,14 @@ def _cells(structure: Structure, blank: float, copied: float, rng: random.Random
             gone[place, truth] = pattern if copies else alone
     _mend(gone, structure, active, rng)
     _meet(gone, structure, active, wanted, rng)
-    table: Table = [[set() for _ in range(structure.states)] for _ in range(structure.actions)]
+    return _table_of(gone, structure)
+
+
+def _table_of(gone: Gone, structure: Structure) -> Table:
+    """What each state of each action rules out."""
+    table: Table = []
+    for _ in range(structure.actions):
+        table.append([set() for _ in range(structure.states)])
     for ((action, state), truth), is_gone in gone.items():
         if is_gone:
             table[action][state].add(truth)

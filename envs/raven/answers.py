@@ -90,7 +90,9 @@ class _Positions:
     """Other slot sets of the same size."""
 
     def __init__(self, rng: random.Random, layout: Layout, truth: Component) -> None:
-        self.sets = [s for s in combinations(range(len(layout.slots)), truth.count) if set(s) != truth.slots]
+        slots = range(len(layout.slots))
+        sets = combinations(slots, truth.count)
+        self.sets = [taken for taken in sets if set(taken) != truth.slots]
         self.left = len(self.sets)
         rng.shuffle(self.sets)
 

@@ -43,7 +43,8 @@ class _DistributeThree:
 
     def row(self, start: int) -> Levels:
         if not self.values:
-            others = [level for level in range(self.levels[0], self.levels[1] + 1) if level != start]
+            low, high = self.levels
+            others = [level for level in range(low, high + 1) if level != start]
             self.values = [start, *self.rng.sample(others, 2)]
         turn = self.turns.pop()
         a, b, c = (self.values[(turn + column) % 3] for column in range(3))
@@ -60,14 +61,17 @@ class _Arithmetic:
 
     def row(self, start: int) -> Levels:
         low, high = self.levels
+        adds = self.sign > 0
+        least = low
         if self.base == 0 and self.seconds == [0]:
             # Adding or taking away white in rows 1 and 2 would leave open which of the two the rule does.
-            no_room = self.first[1] if self.sign > 0 else 0
+            no_room = self.first[1] if adds else 0
             while start == no_room:
                 start = self.rng.randint(*self.first)
-            low = max(low, 1)
-        highest = high - start - self.base if self.sign > 0 else start - self.levels[0] - self.base
-        second = self.rng.randint(low, highest)
+            least = max(low, 1)
+        # What is added, or taken away, leaves the third panel within the levels.
+        room = high - start if adds else start - low
+        second = self.rng.randint(least, room - self.base)
         self.seconds.append(second)
         return start, second, start + self.sign * (second + self.base)
 

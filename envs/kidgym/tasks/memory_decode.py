@@ -113,5 +113,10 @@ class PublishedMemoryDecode(MemoryDecode):
 
     def draw_decoys(self, rng: Random, right_type: str) -> list[str]:
         """Any things but the entry asked for and its partner."""
-        others = [f"{kind}/{name}" for kind, names in ITEMS.items() for name in names]
-        return rng.sample([sprite for sprite in others if sprite not in (self.query, self.answer)], 2 * self.level + 1)
+        others = []
+        for kind, names in ITEMS.items():
+            for name in names:
+                sprite = f"{kind}/{name}"
+                if sprite not in (self.query, self.answer):
+                    others.append(sprite)
+        return rng.sample(others, 2 * self.level + 1)

@@ -98,13 +98,14 @@ class BayesSearch:
         before = tuple(sorted({names.index(name) for name in taken}))
         here = tuple(self.task.shown[test] for test in before)
         reached = float(joint(self.task, before).sum(axis=0)[here])
-        tests = {
-            name: 1 + float(self._after(before, place)[here]) / reached
-            for place, name in enumerate(names)
-            if place not in before
-        }
+        found: dict[str, float] = {}
+        for place, name in enumerate(names):
+            if place not in before:
+                found[name] = 1 + float(self._after(before, place)[here]) / reached
         posterior = self.task.posterior(names[test] for test in before)
-        return tests | {truth: self.wrong * (1 - chance) for truth, chance in posterior.items()}
+        for truth, chance in posterior.items():
+            found[truth] = self.wrong * (1 - chance)
+        return found
 
     def best(self, taken: Iterable[str]) -> str:
         """What perfect play does next: a test or a truth; of equals a truth first, then in the task's order."""

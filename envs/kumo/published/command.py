@@ -60,8 +60,8 @@ def describe(imported: Imported) -> list[str]:
     lines = [f"{len(imported.domains)} domains, {sum(imported.tasks.values()):,} tasks ({levels})"]
     for kind, meaning in _KINDS.items():
         found = imported.of_kind(kind)
-        domains = {flaw.domain for flaw in found}
         if found:
+            domains = {flaw.domain for flaw in found}
             lines.append(f"warnings: {len(found)} {meaning} in {len(domains)} domains")
     reasons: Counter[str] = Counter()
     for flaw in imported.of_kind("task"):

@@ -56,14 +56,20 @@ def read_variables(text: str) -> Mapping[str, Any]:
             continue
         if not isinstance(statement, ast.Assign):
             raise _not_data(statement)
-        names = []
-        for target in statement.targets:
-            if not isinstance(target, ast.Name):  # a.b = ..., or a, b = ...
-                raise _not_data(statement)
-            names.append(target.id)
+        names = _assigned(statement)
         value = _value(statement.value, values, 0)
         values.update(dict.fromkeys(names, value))
     return values
+
+
+def _assigned(statement: ast.Assign) -> list[str]:
+    """The names of the variables that a statement assigns, not ``a.b`` or ``a, b``."""
+    names = []
+    for target in statement.targets:
+        if not isinstance(target, ast.Name):
+            raise _not_data(statement)
+        names.append(target.id)
+    return names
 
 
 def _value(node: ast.expr, known: Mapping[str, Any], depth: int) -> Any:

@@ -110,17 +110,18 @@ def _state_value(key: Any) -> str | tuple[float, float]:
 def _problems(truths: Sequence[str], actions: Sequence[Action]) -> Iterator[str]:
     """What is wrong with a whole domain."""
     able: set[str] = set()
+    names: set[str] = set()
     for action in actions:
         yield from _problems_of_rules(action, truths)
+        names.add(action.name)
         for state in action.states:
             able.update(state.rules_out)
-    for truth in truths:
-        if truth not in able:
-            yield f"{truth!r} can be ruled out by no action"
-    names = {action.name for action in actions}
-    for truth in truths:
-        if truth in names:
-            yield f"{truth!r} is a truth and an action"
+    never_ruled_out = [truth for truth in truths if truth not in able]
+    for truth in never_ruled_out:
+        yield f"{truth!r} can be ruled out by no action"
+    also_actions = [truth for truth in truths if truth in names]
+    for truth in also_actions:
+        yield f"{truth!r} is a truth and an action"
 
 
 def _ruled_out_everywhere(action: Action) -> set[str]:

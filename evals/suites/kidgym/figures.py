@@ -62,8 +62,10 @@ def kidgym_figures(run: RunData) -> Iterator[Figure]:
 def _modes(groups: Mapping[tuple[str, str], Cells]) -> Iterator[Figure]:
     """Success by task and mode, for players that played in several modes."""
     series = []
-    for player in dict.fromkeys(player for player, _ in groups):
-        modes = {mode: cells for (each, mode), cells in groups.items() if each == player}
+    modes_of: dict[str, dict[str, Cells]] = {}
+    for (player, mode), cells in groups.items():
+        modes_of.setdefault(player, {})[mode] = cells
+    for player, modes in modes_of.items():
         if len(modes) < 2:
             continue
         for mode, cells in modes.items():

@@ -88,7 +88,10 @@ def capability_table(score: Capability, capabilities: Sequence[str], players: Co
             printed = figure.printed if figure else None
             recomputed = score(cells, capability) if cells else None
             rows.append((name, capability, printed, recomputed))
-    corrections = [f"{figure.row}: {figure.correction.why}." for figure in shown if figure.correction]
+    corrections = []
+    for figure in shown:
+        if figure.correction:
+            corrections.append(f"{figure.row}: {figure.correction.why}.")
     return Table(
         name="kidgym_table6",
         title="KidGym: the paper's capability scores, recomputed",

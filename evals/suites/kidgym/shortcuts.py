@@ -286,10 +286,17 @@ def _best_kept(world: MemoryMaze) -> set[int]:
     """The chests that the most doors, each locked by itself, would keep the player from at the beginning."""
     start = make(world.name, world.level, world.seed)
     start.step(0)
-    doors = [cell for cell, item in start.scene.items() if item.sprite.startswith("door/")]
-    chests = [cell for cell, item in start.scene.items() if item.sprite == "chest"]
-    solid = grid.mask(cell for cell, item in start.scene.items() if item.sprite in ("wall", "chest"))
-    free = grid.ALL & ~solid
+    doors: list[int] = []
+    chests: list[int] = []
+    walls: list[int] = []
+    for cell, item in start.scene.items():
+        if item.sprite.startswith("door/"):
+            doors.append(cell)
+        elif item.sprite == "chest":
+            chests.append(cell)
+        elif item.sprite == "wall":
+            walls.append(cell)
+    free = grid.ALL & ~grid.mask([*walls, *chests])
     # How far the player gets where one door is locked.
     reached = [grid.region(free & ~(1 << door), start.agent) for door in doors]
 

@@ -137,8 +137,12 @@ def load_templates(folder: str = "") -> Templates:
     if not own and own_words is None and own_chat is None:
         raise ValueError(f"folder {folder!r} holds no template; it may have {_names()}")
     texts |= _own_texts(own)
-    wording = BUILT_IN if own_words is None else wording_of(own_words)
-    chat = () if own_chat is None else _chat_of(own_chat)
+    wording = BUILT_IN
+    if own_words is not None:
+        wording = wording_of(own_words)
+    chat: tuple[ChatMessage, ...] = ()
+    if own_chat is not None:
+        chat = _chat_of(own_chat)
     return Templates(tuple(texts.items()), wording, chat)
 
 
@@ -213,10 +217,11 @@ def _message_of(where: str, entry: Any) -> ChatMessage:
     keys = set(entry) if isinstance(entry, dict) else set()
     if not {"role", "text"} <= keys <= {"role", "text", "each"}:
         raise ValueError(f"{where} must have role and text, and may have each, but nothing else")
-    is_role = entry["role"] in ("system", "user", "assistant")
-    is_each = entry.get("each", "frame") == "frame"
-    if not is_role or not is_each:
-        raise ValueError(f"{where}: role is system, user or assistant, and each, where it stands, frame")
+    odd_value = ValueError(f"{where}: role is system, user or assistant, and each, where it stands, frame")
+    if entry["role"] not in ("system", "user", "assistant"):
+        raise odd_value
+    if entry.get("each", "frame") != "frame":
+        raise odd_value
     if not isinstance(entry["text"], str):
         raise ValueError(f"{where}: text must be a text, not {entry['text']!r:.60}")
     repeated = "each" in entry

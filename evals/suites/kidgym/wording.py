@@ -246,8 +246,13 @@ def _check_text(where: str, text: Any, fields: frozenset[str], needed: frozenset
     found = set(template.get_identifiers())
     unknown = sorted(found - fields)
     lacking = sorted(needed - found)
-    known = ", ".join(f"${name}" for name in sorted(fields)) or "none"
     if unknown:
-        raise ValueError(f"{where} has a field ${unknown[0]} that nothing fills; its fields are {known}")
+        raise ValueError(f"{where} has a field ${unknown[0]} that nothing fills; {_known(fields)}")
     if lacking:
-        raise ValueError(f"{where} lacks the field ${lacking[0]}; its fields are {known}")
+        raise ValueError(f"{where} lacks the field ${lacking[0]}; {_known(fields)}")
+
+
+def _known(fields: frozenset[str]) -> str:
+    """The fields of a text, in words."""
+    names = [f"${name}" for name in sorted(fields)] or ["none"]
+    return f"its fields are {', '.join(names)}"

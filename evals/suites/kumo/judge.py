@@ -50,7 +50,9 @@ def _situation(task: Task, taken: frozenset[str]) -> Situation:
     for action in task.actions:
         if action.name in taken:
             continue
-        gone = {truth for state in action.states for truth in state.rules_out}
+        gone: set[str] = set()
+        for state in action.states:
+            gone.update(state.rules_out)
         telling = gone.intersection(survivors)
         if telling:
             able[action.name] = frozenset(telling)

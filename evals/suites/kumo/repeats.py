@@ -130,12 +130,17 @@ def join_runs(plan: pa.Table, ledger: pa.Table) -> Iterator[Run]:
             ending=row.get("ending") or "",
             idle_tests=row.get("idle_tests") or 0,
             late_tests=row.get("late_tests") or 0,
-            regret=tuple(lost for lost in row.get("regret") or () if lost is not None),
+            regret=_known_losses(row, "regret"),
             exact_certain_after=row.get("exact_certain_after"),
             exact_ending=row.get("exact_ending") or "",
             exact_late_tests=row.get("exact_late_tests"),
-            exact_regret=tuple(lost for lost in row.get("exact_regret") or () if lost is not None),
+            exact_regret=_known_losses(row, "exact_regret"),
         )
+
+
+def _known_losses(row: Mapping[str, Any], column: str) -> tuple[float, ...]:
+    """What each test of a run lost, without those of which it is not known."""
+    return tuple(lost for lost in row.get(column) or () if lost is not None)
 
 
 def _rows_by_id(ledger: pa.Table) -> dict[str, dict[str, Any]]:

@@ -96,7 +96,8 @@ def _error(answer: Answered, twins: Mapping[tuple[Any, ...], Answered]) -> str:
     # Told its own answers: if all of them were right, what went wrong is the step from them.
     parents = []
     for parent in answer.parents:
-        parents.append(twins.get((answer.player, answer.style, answer.prior, (*answer.cluster, parent))))
+        asked = (*answer.cluster, parent)
+        parents.append(twins.get((answer.player, answer.style, answer.prior, asked)))
     if all(told is not None and told.right for told in parents):
         return "reasoning"
     # Something told was wrong: whether that did it shows where the same question was told the truth.

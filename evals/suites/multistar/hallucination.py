@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from envs.raven import RavenPicture, load
+from envs.raven import Panel, RavenPicture, load
 from evals.suites.multistar.questions import Question
 from evals.suites.multistar.questions.singles import SHAPES
 
@@ -66,9 +66,16 @@ def shapes_shown(question: Question) -> frozenset[str] | None:
         panels = tuple(panels[number] for number in picture.panels)
     found: set[str] = set()
     for panel in panels:
-        for component in panel.components:
-            found.update(SHAPES[entity.type - 1] for entity in component.entities)
+        found |= _shapes_in(panel)
     return frozenset(found)
+
+
+def _shapes_in(panel: Panel) -> set[str]:
+    found = set()
+    for component in panel.components:
+        for entity in component.entities:
+            found.add(SHAPES[entity.type - 1])
+    return found
 
 
 def absent(reply: str, question: Question) -> list[str]:

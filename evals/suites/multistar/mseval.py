@@ -155,12 +155,13 @@ def information(sweep: Sweep, convention: Convention) -> float:
         return entropy(_shares_of_answers(sweep, convention), convention)
     shares = _shares_of_options(sweep, convention)
     columns = zip(*sweep.distributions, strict=True)
-    mixed = [math.fsum(share * value for share, value in zip(shares, column, strict=True)) for column in columns]
-    left = math.fsum(
-        share * entropy(distribution, convention)
-        for share, distribution in zip(shares, sweep.distributions, strict=True)
-    )
+    mixed = [_weighted_sum(shares, column) for column in columns]
+    left = _weighted_sum(shares, [entropy(each, convention) for each in sweep.distributions])
     return max(0.0, entropy(mixed, convention) - left)
+
+
+def _weighted_sum(weights: Sequence[float], values: Sequence[float]) -> float:
+    return math.fsum(weight * value for weight, value in zip(weights, values, strict=True))
 
 
 def _shares_of_options(sweep: Sweep, convention: Convention) -> Sequence[float]:

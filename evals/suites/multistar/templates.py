@@ -90,11 +90,18 @@ def filled_page(source: str, picture: Picture, values: Values, scale: int) -> Pa
             blocks.append(picture)
             continue
         text = "".join(map(str, filled(line, fields)))
-        mark = next((mark for mark in _MARKS if text.startswith(mark)), "")
-        words = text.removeprefix(mark).strip()
-        if words:
-            blocks.append(Words(_MARKS.get(mark, "text"), words))
+        block = _block(text)
+        if block.text:
+            blocks.append(block)
     return PagePicture(tuple(blocks), scale)
+
+
+def _block(line: str) -> Words:
+    """A line's words without the mark that tells their kind; without a mark they are text."""
+    for mark, kind in _MARKS.items():
+        if line.startswith(mark):
+            return Words(kind, line.removeprefix(mark).strip())
+    return Words("text", line.strip())
 
 
 def _with_lists(source: str, values: Values) -> str:

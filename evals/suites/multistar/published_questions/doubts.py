@@ -186,9 +186,11 @@ def _two_panels(asked: Asked, panels: Sequence[Panel]) -> str:
         return _sign(len(one), len(other), "number")
     values, other_values = _values(one, asked.attribute), _values(other, asked.attribute)
     if asked.attribute == "position":
-        return "yes" if values == other_values else "no"
+        same = values == other_values
+        return "yes" if same else "no"
     # Looks of panels can be compared only where all objects of a panel share them.
-    if len(values) != 1 or len(other_values) != 1:
+    comparable = len(values) == len(other_values) == 1
+    if not comparable:
         return "not comparable"
     return _sign(values.pop(), other_values.pop(), asked.attribute)
 
@@ -269,10 +271,9 @@ def _rule_doubts(asked: Asked, panels: Sequence[Panel], rules: Sequence[Mapping[
     if not rows:
         # Of a picture without panels of its own nothing more can be told.
         return found
-    for place, option in enumerate(asked.options):
-        if place != asked.key and _also_true(option.lower(), asked.attribute, rows):
-            found.append("another option is true as well")
-            break
+    others = [option for place, option in enumerate(asked.options) if place != asked.key]
+    if any(_also_true(option.lower(), asked.attribute, rows) for option in others):
+        found.append("another option is true as well")
     return found
 
 

@@ -171,5 +171,8 @@ def _within(
             drawn[:, here] += rng.multivariate_hypergeometric(totals[here], successes, draws, method="marginals")
         else:
             drawn += hits
+    if not telling:
+        return None
     totals, hits = _counted(kinds, right)
-    return _share(_statistic(totals, drawn), float(_statistic(totals, hits))) if telling else None
+    observed = float(_statistic(totals, hits))
+    return _share(_statistic(totals, drawn), observed)

@@ -118,16 +118,19 @@ def _scores_in(reader: csv.DictReader[str], path: Path) -> dict[str, dict[str, f
     found: dict[str, dict[str, float]] = {name: {} for name in columns if name != "model"}
     for row in reader:
         line = f"{path}, line {reader.line_num}"
-        # A short line has None.
-        cells = {name: (row[name] or "").strip() for name in columns}
         for name, scores in found.items():
-            text = cells[name]
+            text = _cell(row, name)
             if not text:
                 continue
-            if not cells["model"]:
+            if not _cell(row, "model"):
                 raise ValueError(f"{line}: has scores, but no model: write its name into the column 'model'")
             scores[row["model"]] = _number(text, f"{line}, {name}")
     return found
+
+
+def _cell(row: Mapping[str, str | None], column: str) -> str:
+    """What a line has in a column; a short line has None in its last ones."""
+    return (row[column] or "").strip()
 
 
 def correlations(scores: Sequence[Scores]) -> Iterator[Correlation]:

@@ -84,7 +84,8 @@ async def ask_until_accepted(
         again = attempt > 0 and whole.text == said
         turns[-1].rule = "repeats its last reply" if again else verdict.rule
         turns[-1].action = verdict.action
-        if verdict.accepted or again or attempt == repairs:
+        is_last = again or attempt == repairs
+        if verdict.accepted or is_last:
             break
         said = whole.text
         tally.repairs += 1

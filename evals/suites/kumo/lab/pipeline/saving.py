@@ -95,7 +95,11 @@ def _save_books(folder: Folder, suite: KumoPipeline) -> Saved:
     differing = _add(folder, accepted)
     if lines and not folder.extend("books.jsonl", sorted(lines)):
         differing = (*differing, "books.jsonl")
-    kinds = [f"{count} with {kind} first among their faults" for kind, count in refused.most_common() if count]
+    kinds = []
+    for kind, count in refused.most_common():
+        # Faults of earlier rounds count 0.
+        if count:
+            kinds.append(f"{count} with {kind} first among their faults")
     return Saved(tuple(kinds), differing)
 
 

@@ -98,4 +98,6 @@ def _replay(puzzle: Puzzle, row: Row) -> tuple[bool, str]:
     different = [name for name, value in shown.items() if row[name] != value]
     if different:
         problems.append(f"{' and '.join(different)} differ from what a run shows")
-    return True, problems[0] if problems else ""
+    if not problems:
+        return True, ""
+    return True, problems[0]
