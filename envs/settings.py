@@ -236,13 +236,13 @@ def _message(section: str, kinds: Mapping[str, Any], values: Mapping[str, Any], 
     key = places[0]
     own: list[str] = []
     bad_words: list[str] = []
-    for error in errors:
-        if error["loc"][0] != key:
-            continue
-        if error["type"] == "value_error":
-            own.append(str(error["ctx"]["error"]))
-        if error["type"] == "literal_error" and isinstance(error["input"], str):
-            bad_words.append(error["input"])
+    of_key = [error for error in errors if error["loc"][0] == key]
+    for error in of_key:
+        match error["type"]:
+            case "value_error":
+                own.append(str(error["ctx"]["error"]))
+            case "literal_error" if isinstance(error["input"], str):
+                bad_words.append(error["input"])
     # What a check of our own says (as ``Distinct`` does) stands in place of the declared type.
     what = own[0] if own else f"must be {describe(kinds[key])}"
     near = ""
@@ -259,16 +259,19 @@ def shown(value: Any) -> str:
         return "null"
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, list | tuple):
-        text = f"[{', '.join(map(shown, value))}]"
-    elif isinstance(value, Mapping):
-        pairs = [f"{key}: {shown(each)}" for key, each in value.items()]
-        text = "{" + ", ".join(pairs) + "}"
-    else:
-        text = str(value)
+    text = _written(value)
     if len(text) > MOST_SHOWN:
         return f"{text[:MOST_SHOWN]}..."
     return text
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(shown, value))}]"
+    if isinstance(value, Mapping):
+        pairs = [f"{key}: {shown(each)}" for key, each in value.items()]
+        return "{" + ", ".join(pairs) + "}"
+    return str(value)
 
 
 def _literals(kind: Any) -> list[str]:

@@ -89,8 +89,11 @@ class Folder:
         """
         if (path / WRITTEN_LAST).exists():
             return
-        stats = [(file.name, file.stat()) for file in sorted(path.iterdir())]
-        state = stable_hash([(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats])
+        contents = []
+        for file in sorted(path.iterdir()):
+            stat = file.stat()
+            contents.append((file.name, stat.st_size, stat.st_mtime_ns))
+        state = stable_hash(contents)
         before, since = self._seen.get(path.name, ("", 0.0))
         now = time.monotonic()
         if state != before:

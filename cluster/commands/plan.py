@@ -85,8 +85,12 @@ def _prices(settings: Settings, calls: int, prompt_tokens: int, like: Path | Non
     Replies are as long as those of the past run ``like``, and without one as long as they may be.
     """
     engine = settings.model.engine or {}
-    prompt_price = max(float(engine.get(name) or 0) for name in ("prompt_price", "cache_write_price"))
-    completion_price = float(engine.get("completion_price") or 0)
+    prices = {}
+    for name in ("prompt_price", "cache_write_price", "completion_price"):
+        prices[name] = float(engine.get(name) or 0)
+    # Any of the prompts' tokens may be written into a cache.
+    prompt_price = max(prices["prompt_price"], prices["cache_write_price"])
+    completion_price = prices["completion_price"]
     if not prompt_price and not completion_price:
         return []
     prompts = prompt_tokens * prompt_price / 1e6

@@ -65,7 +65,9 @@ def play_overrides(given: Sequence[str], participant: str) -> list[str]:
         player = human_name(participant)
     except ValueError as error:
         raise UserError(f"--participant: {error}") from error
-    return [f"suite={chosen['suite']}", *SMALL.get(chosen["suite"], ()), *given, "model=human", f"model.name={player}"]
+    suite = chosen["suite"]
+    small = SMALL.get(suite, ())
+    return [f"suite={suite}", *small, *given, "model=human", f"model.name={player}"]
 
 
 def _play(
@@ -78,8 +80,13 @@ def _play(
     watcher: Watcher,
 ) -> bool:
     """The person's games first, then those of the built-in players; returns whether any are left."""
-    games = [episode for episode in todo if is_human(episode.player)]
-    others = [episode for episode in todo if not is_human(episode.player)]
+    games: list[Episode] = []
+    others: list[Episode] = []
+    for episode in todo:
+        if is_human(episode.player):
+            games.append(episode)
+        else:
+            others.append(episode)
     left = False
     if games:
         commit = functools.partial(_commit, settings, directory, stats, watcher)

@@ -35,13 +35,15 @@ def main(options: argparse.Namespace) -> None:
 def training_lines(run: Run) -> list[str]:
     """What a reader must know of the games of a run: that they are for training, or how many were trained on."""
     lines = []
-    blocks = sorted({seeds for seeds in seeds_of(run.config["suite"]) if seeds.startswith(TRAINING)})
-    if blocks:
-        lines.append(f"Games to train on (suite.seeds={', '.join(blocks)}), not those of an evaluation.")
+    for_training = {seeds for seeds in seeds_of(run.config["suite"]) if seeds.startswith(TRAINING)}
+    if for_training:
+        blocks = ", ".join(sorted(for_training))
+        lines.append(f"Games to train on (suite.seeds={blocks}), not those of an evaluation.")
     try:
         found = read_json(run.path / KEPT_AS)
         trained, games, file = found["trained"], found["games"], found["file"]
-        counted = type(trained) is type(games) is int and 0 <= trained <= games <= MOST
+        are_numbers = type(trained) is type(games) is int
+        counted = are_numbers and 0 <= trained <= games <= MOST
         if not counted or not isinstance(file, str):
             raise ValueError("no numbers of games, or no file")
     except MissingFileError:

@@ -64,7 +64,8 @@ def _with_overrides(sections: Mapping[str, Any], overrides: Sequence[str]) -> di
     for override in overrides:
         key, equals, value = override.partition("=")
         section, dot, _ = key.partition(".")
-        if not equals or not dot or section not in sections:
+        is_setting = equals and dot
+        if not is_setting or section not in sections:
             raise UserError(f"{override}: name settings as {choice}")
         try:
             # Replaced as a whole: a mapping that is given keeps nothing of the stored one.
@@ -95,7 +96,5 @@ def _to_be_given_of(kind: str, place: str, section: Any) -> Iterator[tuple[str, 
     defaults = settings_of(cls)
     for name in sorted(cls.given_again & section.keys()):
         value = section[name]
-        if not value:
-            continue
-        if value != defaults[name].default:
+        if value and value != defaults[name].default:
             yield f"{place}.{name}", value

@@ -60,8 +60,8 @@ def id_of(name: str) -> str:
     files = resources.files("conf").joinpath("model").iterdir()
     if name in {path.name.removesuffix(".yaml") for path in files}:
         raise UserError(f"{name}: nothing to download; a run with model={name} needs no weights")
-    if name.count("/") != 1 or name.startswith((".", "/")):
-        raise UserError(
-            f"{name}: no model of `raycade models`, nor ORGANIZATION/NAME of the hub{did_you_mean(name, rows())}"
-        )
-    return name
+    is_path = name.startswith((".", "/"))
+    if name.count("/") == 1 and not is_path:
+        return name
+    near = did_you_mean(name, rows())
+    raise UserError(f"{name}: no model of `raycade models`, nor ORGANIZATION/NAME of the hub{near}")

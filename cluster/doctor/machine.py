@@ -301,10 +301,10 @@ def _unmet() -> Iterator[str]:
     for text in required:
         wanted = Requirement(text)
         here = _installed(wanted.name)
+        of_extra = "extra ==" in str(wanted.marker)
         if not here:
             # An extra need not be installed.
-            marker = str(wanted.marker or "")
-            if "extra ==" not in marker:
+            if not of_extra:
                 yield f"{wanted.name} is not installed"
             continue
         # Some extras are made of others, and so require raycade itself.

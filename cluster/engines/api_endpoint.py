@@ -150,21 +150,19 @@ class Endpoint:
     def _parse(self, answer: bytes) -> Any:
         if len(answer) > MOST_BYTES:
             raise EndpointError(f"the answer has more than {MOST_BYTES >> 20} MiB", unreadable=True)
+        data: Any = None
+        wrong: EndpointError | None = None
         try:
             data = json.loads(answer, parse_constant=_no_number)
         except RecursionError:
-            data = _TOO_DEEP
+            wrong = EndpointError("the answer's JSON is nested too deeply", unreadable=True)
         except ValueError:
-            data = _NO_JSON
+            wrong = EndpointError("the answer is no JSON", may_cost=True)
         # Raised outside the handlers: the decoder's error, which holds the whole answer, is not kept as the context.
-        if data is _TOO_DEEP:
-            raise EndpointError("the answer's JSON is nested too deeply", unreadable=True)
-        if data is _NO_JSON:
-            raise EndpointError("the answer is no JSON", may_cost=True)
-        if not isinstance(data, dict):
-            return data
+        if wrong is not None:
+            raise wrong
         # Some servers send an error with a status of success.
-        if data.get("error") and not data.get("choices"):
+        if isinstance(data, dict) and data.get("error") and not data.get("choices"):
             raise _error_within(data, self._secrets)
         return data
 
@@ -177,7 +175,6 @@ def _certificates() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-_TOO_DEEP, _NO_JSON = object(), object()
 _ENCODINGS = ("identity", "gzip", "deflate")
 """One of them, once: each piece of a body is at most a thousand times as long when it is unpacked."""
 

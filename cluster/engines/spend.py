@@ -162,16 +162,19 @@ class Spend:
                 self._untold |= payment.told is False
                 self._changed.notify_all()
 
+    def _cap_reached(self) -> SpendCapReachedError:
+        amounts = f"{money(self.total)} of {money(self.cap)}"
+        hint = ""
+        if self.unpriced and self._untold:
+            hint = "; an answer did not say what it cost: set model.engine.prompt_price and completion_price"
+        return SpendCapReachedError(f"the spend cap is reached: {amounts} (model.engine.spend_cap){hint}")
+
     async def _reserve(self, most: float) -> int:
         """Wait until a request fits under the cap, and note what it may cost; returns its number."""
         async with self._changed:
             await self._changed.wait_for(lambda: not self._reserved or self._fits(most) or self.total >= self.cap)
             if self.total >= self.cap:
-                amounts = f"{money(self.total)} of {money(self.cap)}"
-                hint = ""
-                if self.unpriced and self._untold:
-                    hint = "; an answer did not say what it cost: set model.engine.prompt_price and completion_price"
-                raise SpendCapReachedError(f"the spend cap is reached: {amounts} (model.engine.spend_cap){hint}")
+                raise self._cap_reached()
             self._number += 1
             self._reserved[self._number] = Payment(most=self._most(most))
             self._changed.notify_all()

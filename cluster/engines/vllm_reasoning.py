@@ -128,8 +128,10 @@ class Reasoning:
                 behind = place + len(end)
                 if ids[place:behind] == end:
                     ended.append(behind)
-        last = min if self._separates else max
-        return last(ended, default=max(0, len(ids) - len(self._tokens.encode(reply.text))))
+        if not ended:
+            of_text = len(self._tokens.encode(reply.text))
+            return max(0, len(ids) - of_text)
+        return min(ended) if self._separates else max(ended)
 
 
 def _separates(parser: Any, request: Any) -> bool:

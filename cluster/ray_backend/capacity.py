@@ -75,7 +75,9 @@ def check_fit(cluster: ClusterSettings, model: ModelSettings) -> None:
     enough = fit >= wanted or asks_nothing
     if living_nodes() and enough:
         return
-    rooms = [f"  {_describe(node)} (room for {_fits(node, needs)})" for node in living_nodes()]
+    rooms = []
+    for node in living_nodes():
+        rooms.append(f"  {_describe(node)} (room for {_fits(node, needs)})")
     nodes = "\n".join(rooms)
     raise UserError(
         f"model={model.name} cluster.replicas={cluster.replicas}: each replica asks for {_asked(needs)}; "

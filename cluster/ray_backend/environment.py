@@ -28,15 +28,15 @@ def passed_on(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]
     for name, value in environment.items():
         # Workers on other machines import the plugins, and a wheel's packages, from the same paths as this process.
         imports = name in (plugins.VARIABLE, "PYTHONPATH")
-        if not imports and not PASSED.fullmatch(name):
-            continue
-        if OWN_OF_NODES.fullmatch(name):
+        is_passed = imports or PASSED.fullmatch(name)
+        if not is_passed or OWN_OF_NODES.fullmatch(name):
             continue
         if not value:
             continue
         # A proxy's address may begin with a user's name and password.
         has_password = "@" in value and not imports
-        if has_password or SECRET.search(name):
+        holds_secret = has_password or SECRET.search(name)
+        if holds_secret:
             withheld.append(name)
         else:
             passed[name] = value

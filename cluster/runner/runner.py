@@ -123,11 +123,13 @@ class Runner:
         # A second copy of a request costs slots, which are free in the tail only, and money at an endpoint.
         self.model.hedging = not (left or self._metered)
         for name, (sent, slots) in self.model.router.loads().items():
-            use, busy = self._use[name], min(sent, slots)
+            use = self._use[name]
+            busy = min(sent, slots)
+            idle = slots - busy
             use.slot_seconds += slots * seconds
             use.busy_slot_seconds += busy * seconds
             if left:
-                use.idle_slot_seconds += (slots - busy) * seconds
+                use.idle_slot_seconds += idle * seconds
 
     def _room(self) -> int:
         capacity = BUILT_IN_AT_ONCE if self.model is None else self.model.router.capacity

@@ -141,19 +141,22 @@ class Games:
         Raises:
             RefusedError: the named episode is not left to play, or no game may begin.
         """
-        if not episode_id:
+        is_named = bool(episode_id)
+        if not is_named:
             await self._wait_for_one()
         if self.draining:
             raise RefusedError(503, "the run is being stopped; ask again when it is resumed")
         if self._begun >= MOST_SESSIONS:
             raise RefusedError(503, f"{MOST_SESSIONS} games are being played; finish some of them first")
-        if episode_id and episode_id not in self._free:
-            raise RefusedError(409, "this episode is not among those left to play (GET /v1/episodes lists them)")
-        if not self._free:
-            return None
-        if not episode_id:
-            episode_id = next(iter(self._free))
-        episode = self._free.pop(episode_id)
+        if is_named:
+            episode = self._free.pop(episode_id, None)
+            if episode is None:
+                raise RefusedError(409, "this episode is not among those left to play (GET /v1/episodes lists them)")
+        else:
+            if not self._free:
+                return None
+            next_id = next(iter(self._free))
+            episode = self._free.pop(next_id)
         return await self._whole(self._begin(episode, pictures_by_address))
 
     def find(self, session: str) -> Game:

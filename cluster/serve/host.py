@@ -80,8 +80,10 @@ async def offer(
             if len(stop_signals.received) > 1:
                 break
             # After the first signal, until no game is left in play or the grace time is over.
-            if end is not None and (not games.playing or time.monotonic() > end):
-                break
+            if end is not None:
+                grace_is_over = time.monotonic() > end
+                if grace_is_over or not games.playing:
+                    break
         # Clients that ask once more are told that it is over.
         if games.over:
             await asyncio.sleep(GOODBYE_SECONDS)

@@ -80,14 +80,17 @@ def changes(
     with_rows = [session for session in sessions if session.get("id") in played]
     found = []
     for name in ("git_commit", "python", *PACKAGES):
-        others = {session.get(name) for session in with_rows} - {now.get(name)}
+        here = now.get(name)
+        others = {session.get(name) for session in with_rows} - {here}
         if others:
             earlier = ", ".join(sorted(map(str, others)))
-            found.append(f"{name} {now.get(name)} (earlier {earlier})")
+            found.append(f"{name} {here} (earlier {earlier})")
     # The surroundings list every package, the ones above once more.
     told_already = tuple(f"package {name.lower()} " for name in PACKAGES)
     around = differences(with_rows, surroundings(config, commit))
-    found += [text for text in around if not text.startswith(told_already)]
+    for text in around:
+        if not text.startswith(told_already):
+            found.append(text)
     return found
 
 

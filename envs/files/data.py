@@ -6,7 +6,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -108,16 +108,21 @@ def _check_count(text: str, place: object, most: int) -> None:
 def _check_depth(value: Any, place: object, deepest: int) -> None:
     level = [value]
     for _ in range(deepest + 1):
-        inner: list[Any] = []
-        for each in level:
-            if isinstance(each, dict):
-                inner.extend(each.values())
-            elif isinstance(each, list):
-                inner.extend(each)
-        if not inner:
+        level = _one_level_down(level)
+        if not level:
             return
-        level = inner
     raise FileError(place, f"is nested deeper than {deepest} levels")
+
+
+def _one_level_down(values: Iterable[Any]) -> list[Any]:
+    """All that mappings and lists among these values hold."""
+    inner: list[Any] = []
+    for each in values:
+        if isinstance(each, dict):
+            inner.extend(each.values())
+        elif isinstance(each, list):
+            inner.extend(each)
+    return inner
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ attempts is bounded, and a corridor that always works stands behind them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
@@ -92,18 +92,24 @@ def _behind(field: int, cuts: Iterable[int], treasure: int) -> dict[int, int]:
     return behind
 
 
+def _starts(cells: Sequence[int], behind: Mapping[int, int], doors: int) -> list[int]:
+    """Where an agent stands that could have so many doors, or more, on its way."""
+    found = []
+    for cell in cells:
+        possible_doors = sum(side >> cell & 1 for side in behind.values())
+        if possible_doors >= doors:
+            found.append(cell)
+    return found
+
+
 def _furnish(rng: Random, field: int, doors: int) -> Layout | None:
     """Choose treasure, agent, doors and keys in a connected set of cells, or None if it has no room for them."""
-    cuts = [cell for cell in members(field) if _cuts(field, cell)]
+    cells = members(field)
+    cuts = [cell for cell in cells if _cuts(field, cell)]
     rng.shuffle(cuts)
-    for treasure in rng.sample(members(field), field.bit_count()):
+    for treasure in rng.sample(cells, len(cells)):
         behind = _behind(field, cuts, treasure)
-        # The agent stands where so many doors, or more, could lie on its way.
-        agents = []
-        for cell in members(field):
-            possible_doors = sum(side >> cell & 1 for side in behind.values())
-            if possible_doors >= doors:
-                agents.append(cell)
+        agents = _starts(cells, behind, doors)
         if not agents:
             continue
         agent = rng.choice(agents)

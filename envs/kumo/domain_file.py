@@ -42,7 +42,8 @@ def load_domain(name_or_path: str | Path) -> Domain:
     """
     text = str(name_or_path)
     path = DOMAINS / f"{text}.yaml"
-    own_file = isinstance(name_or_path, Path) or text.endswith((".yaml", ".yml")) or "/" in text
+    looks_like_a_path = text.endswith((".yaml", ".yml")) or "/" in text
+    own_file = isinstance(name_or_path, Path) or looks_like_a_path
     if own_file:
         path = Path(name_or_path)
     if not path.is_file():
@@ -237,8 +238,8 @@ class _Reader:
             gone |= properties.outside(observed, value)
         if value is None:
             return None
-        in_order = [truth for truth in properties.truths if truth in gone]
-        return State(value, tuple(in_order))
+        in_order = tuple(truth for truth in properties.truths if truth in gone)
+        return State(value, in_order)
 
     def observed(self, fields: Mapping[str, Any], label: str, properties: Properties, numeric: bool) -> str:
         """The property that an action observes, if any."""

@@ -326,11 +326,15 @@ def _clauses(options: Sequence[tuple[int, int]], invalid: int) -> list[list[int]
         of_action.setdefault(action, []).append(variable)
     clauses: list[list[int]] = []
     for variables in of_action.values():
-        clauses += [[-one, -two] for one, two in combinations(variables, 2)]
+        for one, two in combinations(variables, 2):
+            clauses.append([-one, -two])
     while invalid:
         bit = invalid & -invalid
         invalid ^= bit
-        able = [variable for variable, (_, gone) in enumerate(options, 1) if gone & bit]
+        able = []
+        for variable, (_, gone) in enumerate(options, 1):
+            if gone & bit:
+                able.append(variable)
         if not able:
             return None
         clauses.append(able)

@@ -252,9 +252,11 @@ class _Games:
         # Each test shows one of its outcomes.
         for test, states in enumerate(allowed):
             clauses.append([variables[test, state] for state in states])
+        # The solution is to be near to what was drawn.
         phases = []
         for pair, number in variables.items():
-            phases.append(number if pair in drawn else -number)
+            wanted = number if pair in drawn else -number
+            phases.append(wanted)
         model = _solved(clauses, phases)
         if model is None:
             raise AssertionError(f"{self.domain.name!r}: tests that decide a game do not decide it")
@@ -307,12 +309,15 @@ def _leaves_none(wrong: Iterable[str], tests: Sequence[Action], variables: Mappi
     for truth in wrong:
         ruling_out = []
         for (test, state), number in variables.items():
-            if truth in tests[test].states[state].rules_out:
+            gone = tests[test].states[state].rules_out
+            if truth in gone:
                 ruling_out.append(number)
         clauses.append(ruling_out)
     of_test: dict[int, list[int]] = {}
     for (test, _), number in variables.items():
         of_test.setdefault(test, []).append(number)
+    # Of any two outcomes of a test, one is not shown.
     for numbers in of_test.values():
-        clauses += [[-one, -other] for one, other in combinations(numbers, 2)]
+        for one, other in combinations(numbers, 2):
+            clauses.append([-one, -other])
     return clauses

@@ -117,14 +117,16 @@ def _wheel(layout: Layout, group: int, changing: bool | None) -> tuple[tuple[Rul
     return rules, tuple(accumulate(weights))
 
 
+def _can_change(layout: Layout, group: int) -> bool:
+    """Whether a rule of the group changes something."""
+    return any(rule.name != "Constant" for rule, _ in valid_rules(layout, group))
+
+
 def sample_rules(rng: random.Random, layout: Layout, changing: int | None = None) -> Rules:
     """One valid rule from each group; ``changing`` of them, as far as the layout can bear it, change something."""
     kinds: list[bool | None] = [None] * 4
     if changing is not None:
-        able = []
-        for group in range(4):
-            if any(rule.name != "Constant" for rule, _ in valid_rules(layout, group)):
-                able.append(group)
+        able = [group for group in range(4) if _can_change(layout, group)]
         chosen = rng.sample(able, min(changing, len(able)))
         kinds = [group in chosen for group in range(4)]
     drawn = []

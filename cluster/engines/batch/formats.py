@@ -94,11 +94,7 @@ class OpenAIBatches:
         """As ``Format.answers``."""
         job = await self._client.batches.retrieve(batch)
         if job.status == "failed":
-            errors: list[Any] = []
-            if job.errors:
-                errors = job.errors.data or []
-            why = "; ".join(str(error.message) for error in errors)
-            raise EndpointError(f"the batch failed: {why[:300]}", 400)
+            raise EndpointError(f"the batch failed: {_why(job)[:300]}", 400)
         found: Answers = {}
         # Answers and refusals come in a file each, of which one may be missing.
         files = [file for file in (job.output_file_id, job.error_file_id) if file is not None]
@@ -113,6 +109,14 @@ class OpenAIBatches:
 def _note(found: Answers, turn: str, answer: Mapping[str, Any]) -> None:
     """Keep what a line answers to a turn; two lines that contradict one another answer nothing that can be believed."""
     found[turn] = answer if found.get(turn, answer) == answer else UNREADABLE
+
+
+def _why(job: Any) -> str:
+    """What OpenAI says of the errors of a job that failed; it may say nothing."""
+    errors: list[Any] = []
+    if job.errors:
+        errors = job.errors.data or []
+    return "; ".join(str(error.message) for error in errors)
 
 
 def _openai_answer(line: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -68,7 +68,10 @@ def prices_for(provider: str, settings: Mapping[str, Any]) -> Prices:
     discount = 1.0
     if row and settings.get("batch"):
         discount = float(table()["providers"][provider]["batch"])
-    given = {name: float(settings[name]) for name in NAMES if settings.get(name) is not None}
+    given = {}
+    for name in NAMES:
+        if settings.get(name) is not None:
+            given[name] = float(settings[name])
     found = _prices(row, given, hour, discount)
     if "long" not in row:
         return found

@@ -131,9 +131,10 @@ class _Pipeline:
             return
         for stage in STAGES["make"][:3]:
             yield stage, 1
-        for number in range(1, self.suite.rounds + 1):
-            if number > 1:
-                yield "revise", number - 1
+        # Each further round revises what the check of the one before refused.
+        yield "check", 1
+        for number in range(2, self.suite.rounds + 1):
+            yield "revise", number - 1
             yield "check", number
 
     def _play(self, suite: KumoPipeline) -> int:

@@ -28,9 +28,9 @@ def templates_of(text: str) -> dict[str, str]:
     Raises:
         ValueError: a placeholder is missing, or a heading is none of ``SECTIONS``.
     """
-    for placeholder in _OF_THE_STEP:
-        if placeholder not in text:
-            raise ValueError(f"it lacks {placeholder}")
+    lacking = [placeholder for placeholder in _OF_THE_STEP if placeholder not in text]
+    if lacking:
+        raise ValueError(f"it lacks {lacking[0]}")
     found: dict[str, list[str]] = {"rules": []}
     section = "rules"
     for paragraph in _paragraphs(text):

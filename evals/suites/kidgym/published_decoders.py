@@ -27,8 +27,10 @@ def decode_as_paper(text: str, actions: Sequence[str]) -> Reading:
 
 def decode_as_published(text: str, actions: Sequence[str]) -> Reading:
     """The published code: lower-case tags on one line, quoted texts, then the first offered letter, even within a word."""
+    answer, where = text, "no tag"
     tag = re.search(r"<answer>(.*?)</answer>", text)
-    answer, where = (tag[1], "tag") if tag else (text, "no tag")
+    if tag:
+        answer, where = tag[1], "tag"
     for index, action in enumerate(actions):
         if f"'{action}'" in answer:
             return Reading(index, f"{where}, text")

@@ -135,11 +135,13 @@ def best_shortcut(
     # 1. Shortcuts that this run has played, modes together.
     of_run: dict[str, list[bool]] = {}
     for (player, _, of_task, of_level), games in shortcuts.items():
-        if (of_task, of_level) != (task, level):
-            continue
-        if games.played.any():
-            of_run.setdefault(player, []).extend(games.success[games.played].tolist())
-    reached: dict[str, Estimate | float] = {player: proportion_estimate(wins) for player, wins in of_run.items()}
+        in_cell = of_task == task and of_level == level
+        if in_cell and games.played.any():
+            wins = games.success[games.played].tolist()
+            of_run.setdefault(player, []).extend(wins)
+    reached: dict[str, Estimate | float] = {}
+    for player, of_player in of_run.items():
+        reached[player] = proportion_estimate(of_player)
     # 2. If it has played none, the stored measurements.
     if not reached:
         reached |= _stored_shortcuts(task, level)

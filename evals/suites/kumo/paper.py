@@ -34,16 +34,22 @@ def paper_tables(runs: Sequence[Run]) -> Iterator[Table]:
         for level, measure in columns.values():
             factor, digits, _ = _MEASURES[measure]
             estimate = cells.get((player, level, measure))
-            value = factor * estimate.mean if estimate and estimate.n else None
+            value = None
+            if estimate and estimate.n:
+                value = factor * estimate.mean
             values.append(rounded(value, digits))
         rows.append((player, *values))
-    if rows:
-        yield Table(
-            name="kumo_paper",
-            title="KUMO: success and parse errors in per cent, relative action count, tokens of a run",
-            columns=("Model", *columns),
-            rows=tuple(rows),
-            notes=("Actions count as published: tests + 2; |A| + 1 without success.",),
-            section="paper",
-            better={name: _MEASURES[measure][2] for name, (_, measure) in columns.items()},
-        )
+    if not rows:
+        return
+    better = {}
+    for name, (_, measure) in columns.items():
+        better[name] = _MEASURES[measure][2]
+    yield Table(
+        name="kumo_paper",
+        title="KUMO: success and parse errors in per cent, relative action count, tokens of a run",
+        columns=("Model", *columns),
+        rows=tuple(rows),
+        notes=("Actions count as published: tests + 2; |A| + 1 without success.",),
+        section="paper",
+        better=better,
+    )

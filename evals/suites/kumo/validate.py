@@ -72,17 +72,22 @@ def main(options: argparse.Namespace) -> int:
     good = set(names) - {name for name, _ in problems}
     print(f"{len(good)} of {len(set(names))} domains valid\n")
     if measured:
-        table = quality_table(measured)
-        Output().print(LaidOut(table, brief=not options.full))
-        categories = {quality.category for quality in measured}
-        if len(categories) > 1:
-            print()
-            Output().print(LaidOut(category_table(measured)))
-        if options.out:
-            options.out.parent.mkdir(parents=True, exist_ok=True)
-            options.out.write_text(WRITERS[options.out.suffix](table), encoding="utf-8")
-            print(f"\nwritten: {options.out}")
+        _show(measured, options.full, options.out)
     return 2 if problems else 0
+
+
+def _show(measured: Sequence[Quality], full: bool, out: Path | None) -> None:
+    """Print the tables; the one of the domains is written, too, where that is wanted."""
+    table = quality_table(measured)
+    Output().print(LaidOut(table, brief=not full))
+    categories = {quality.category for quality in measured}
+    if len(categories) > 1:
+        print()
+        Output().print(LaidOut(category_table(measured)))
+    if out:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(WRITERS[out.suffix](table), encoding="utf-8")
+        print(f"\nwritten: {out}")
 
 
 def _mistake_in(options: argparse.Namespace) -> str:
@@ -102,11 +107,13 @@ def read(names: Iterable[str]) -> tuple[dict[str, Domain], list[tuple[str, str]]
     for name in names:
         try:
             domain = load_domain(name)
-            if found := book_problems(domain):
+            found = book_problems(domain)
+            if found:
                 raise DomainError(found)
             domains[name] = domain
         except DomainError as error:
-            problems += [(name, problem) for problem in error.problems]
+            for problem in error.problems:
+                problems.append((name, problem))
     return domains, problems
 
 

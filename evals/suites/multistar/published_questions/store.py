@@ -107,8 +107,8 @@ def _stored(fields: dict[str, Any]) -> Stored:
     configuration_named(question.configuration)
     if not _has_form(question):
         raise ValueError("a field has not its form")
-    is_number = type(question.key) is int
-    if not is_number or not 0 <= question.key < len(question.options):
+    is_option = type(question.key) is int and 0 <= question.key < len(question.options)
+    if not is_option:
         raise ValueError("the key is none of the options")
     return question
 

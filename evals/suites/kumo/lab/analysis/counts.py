@@ -28,6 +28,10 @@ def published_tests(difficulty: str) -> dict[str, Counter[int]]:
     return found
 
 
+def _mean(counts: Counter[int]) -> float:
+    return sum(tests * count for tests, count in counts.items()) / counts.total()
+
+
 def counts_table(counts: Mapping[str, Counter[int]]) -> Table:
     """Shares of the tasks by tests of perfect play, ours beside the published ones.
 
@@ -47,9 +51,10 @@ def counts_table(counts: Mapping[str, Counter[int]]) -> Table:
         shares = [each[tests] / each.total() for each in columns.values()]
         rows.append((str(tests), *shares))
     if columns:
-        means = [sum(tests * count for tests, count in each.items()) / each.total() for each in columns.values()]
+        means = [_mean(each) for each in columns.values()]
+        totals = [each.total() for each in columns.values()]
         rows.append(("mean", *means))
-        rows.append(("tasks", *(each.total() for each in columns.values())))
+        rows.append(("tasks", *totals))
     return Table(
         name="kumo_optimal_tests",
         title="KUMO: tests of perfect play on the tasks' outcomes",

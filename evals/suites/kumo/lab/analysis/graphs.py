@@ -36,6 +36,7 @@ class Communities:
         found: dict[str, tuple[float, float]] = {}
         for number, group in enumerate(self.groups):
             angle = 2 * math.pi * number / count
+            # The only community stands in the middle, and so does the only truth of one.
             center = (math.cos(angle), math.sin(angle)) if count > 1 else (0.0, 0.0)
             radius = largest * math.sqrt(len(group) / most) if len(group) > 1 else 0.0
             for place, truth in enumerate(sorted(group)):

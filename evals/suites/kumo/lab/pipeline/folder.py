@@ -138,9 +138,9 @@ class Folder:
             if place >= len(tasks):
                 continue
             domain, task = tasks[place]
-            text = texts.get(place, {}).get("result")
-            complaints = row["complaints"]
-            draft = Draft(domain, task, text or "", tuple(complaints or ()))
+            text = texts.get(place, {}).get("result") or ""
+            complaints = row["complaints"] or ()
+            draft = Draft(domain, task, text, tuple(complaints))
             found.append((place, draft))
         return found
 

@@ -190,7 +190,9 @@ def _split(options: argparse.Namespace) -> int:
         within, without = "-", "-"
         split = split_of(domain)
         if split:
-            within, without = (f"{len(part.truths)} + {len(part.actions)}" for part in split)
+            larger, smaller = split
+            within = f"{len(larger.truths)} + {len(larger.actions)}"
+            without = f"{len(smaller.truths)} + {len(smaller.actions)}"
         found = ", ".join(f"{len(part.truths)} + {len(part.tests)}" for part in parts)
         print(f"{name:<{width}}  {within:>7}  {without:>7}  {found}")
     return 0
