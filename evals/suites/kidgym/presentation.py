@@ -56,8 +56,9 @@ def check_presentation(presentation: Presentation, templates: Templates, replace
                 raise ValueError(
                     f"suite.{setting}=false changes words that suite.templates replaces: leave out one of the two"
                 )
-    reads_words = decoder == "lenient"
-    if not presentation.list_actions and not reads_words:
+    # Where actions are not listed, they have no letters.
+    needs_words = not presentation.list_actions
+    if needs_words and decoder != "lenient":
         raise ValueError(
             f"suite.list_actions=false: suite.decoder={decoder} reads letters only; use suite.decoder=lenient"
         )

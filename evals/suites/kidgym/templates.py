@@ -99,7 +99,9 @@ class Templates:
             # Once, or with the fields of each frame once for every frame.
             fillings = [values]
             if one.each:
-                fillings = [{**values, "frame": frame, "number": str(place)} for place, frame in enumerate(frames, 1)]
+                fillings = []
+                for number, frame in enumerate(frames, 1):
+                    fillings.append({**values, "frame": frame, "number": str(number)})
             for each in fillings:
                 parts = filled(one.text, each)
                 if parts:

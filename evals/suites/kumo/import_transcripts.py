@@ -117,13 +117,14 @@ def _recorded(row: Mapping[str, Any], checkout: str) -> tuple[bool | None, float
         run = stored_run(checkout, row["player"], row["task"], row["level"], row["index"], row["repeat"])
     except PlayerError:
         return None, None
-    success, optimal = run.get("successful"), row["shipped_optimal_actions"]
+    success, taken = run.get("successful"), run.get("actions")
+    optimal = row["shipped_optimal_actions"]
     if not isinstance(success, bool):
         return None, None
-    if optimal is None or not isinstance(run.get("actions"), list):
+    if optimal is None or not isinstance(taken, list):
         return success, None
     # The list of actions ends with the truth twice; a failed run counts |A| + 1 (the paper's Eq. 4).
-    actions = len(run["actions"]) if success else row["n_actions"] + 1
+    actions = len(taken) if success else row["n_actions"] + 1
     return success, actions / (optimal + 1) - 1
 
 
@@ -192,12 +193,19 @@ def _player_and_level(run: Run) -> tuple[str, ...]:
 def _cells(runs: Sequence[Run], figure: float | None, again: Sequence[Reread]) -> tuple[Cell, ...]:
     success = share_of(runs, lambda run: run.success)
     relative = mean_of(runs, lambda run: run.published_relative_actions, RELATIVE)
-    recorded = _mean([float(each.recorded) for each in again if each.recorded is not None])
-    actions = [each.recorded_relative_actions for each in again]
-    recorded_relative = _mean([value for value in actions if value is not None])
+    successes: list[float] = []
+    relative_actions: list[float] = []
+    for each in again:
+        if each.recorded is not None:
+            successes.append(float(each.recorded))
+        if each.recorded_relative_actions is not None:
+            relative_actions.append(each.recorded_relative_actions)
+    recorded = _mean(successes)
+    recorded_relative = _mean(relative_actions)
     equal = None
     if recorded is not None:
-        equal = "yes" if f"{success.mean:.4f}" == f"{recorded:.4f}" else "no"
+        is_equal = f"{success.mean:.4f}" == f"{recorded:.4f}"
+        equal = "yes" if is_equal else "no"
     return (
         len(runs),
         f"{success.mean:.4f}",

@@ -107,7 +107,8 @@ def judge(task: Task, taken: Sequence[str], named: str | None, *, search: bool, 
                 certain_after = number
         elif name not in situation(task, known).open:
             idle += 1
-        regret.append(lost_by(task, known, name) if search else None)
+        lost = lost_by(task, known, name) if search else None
+        regret.append(lost)
     right = _certain(task, taken, guarantee)
     if right and certain_after is None:
         certain_after = len(taken)

@@ -86,7 +86,8 @@ def _judged(
     if not on_its_way:
         return {}, None, None
     best = puzzle.optimal_play[len(taken)]
-    return {}, best, 0.0 if test == best else None
+    lost = 0.0 if test == best else None
+    return {}, best, lost
 
 
 def _by_guarantee(puzzle: Puzzle, taken: tuple[str, ...]) -> Facts:

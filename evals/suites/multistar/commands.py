@@ -87,10 +87,12 @@ def _report(found: Import, folder: Path) -> None:
     doubtful = [question for question in found.questions if question.doubts]
     notes = [f"note: {note}" for note in found.notes]
     left_out = [f"left out: {line}" for line in found.left_out]
-    doubts = [f"doubtful key: {question.file}: {'; '.join(question.doubts)}" for question in doubtful]
-    lines = "".join(f"{_safe(line)}\n" for line in (*notes, *left_out, *doubts))
+    lines = [*notes, *left_out]
+    for question in doubtful:
+        lines.append(f"doubtful key: {question.file}: {'; '.join(question.doubts)}")
     warnings = folder / "warnings.txt"
-    warnings.write_text(lines, encoding="utf-8")
+    text = "".join(f"{_safe(line)}\n" for line in lines)
+    warnings.write_text(text, encoding="utf-8")
     for line in (*notes, *left_out[:MOST_NAMED]):
         print(_safe(line), file=sys.stderr)
     print(f"{'subtask':9}{'stage':8}{'questions':>10}{'doubtful keys':>15}")

@@ -38,7 +38,8 @@ def chain_draft(mode: str, questions: Sequence[Question], settings: AskSettings)
     tokens_of_calls = calls / len(questions) * tokens
     # The order of earlier answers is part of the identity only where there are some, the sweep where it asks something.
     order = []
-    if settings.order != "paper" and any(told):
+    tells_something = any(told)
+    if tells_something and settings.order != "paper":
         order = [settings.order]
     sweeps = settings.sweep and bool(told)
     contents = [content_of(question) for question in questions]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 from evals.suites.multistar.answers import STAGES, Answered, groups_of, in_order
@@ -28,12 +29,15 @@ def paper_tables(answers: Sequence[Answered]) -> Iterator[Table]:
         modes_of[player][mode] = None
     rows: list[tuple[Cell, ...]] = []
     for player, modes in modes_of.items():
-        for measure in _MEASURES:
-            for mode in modes:
+        for measure, mode in itertools.product(_MEASURES, modes):
+            values: list[Cell] = []
+            for stage in stages:
+                of_stage = groups.get((player, mode, stage), ())
+                values.append(_measured(of_stage, measure))
+            has_value = any(value is not None for value in values)
+            if has_value:
                 style, _, prior = mode.partition("/")
-                values = [_measured(groups.get((player, mode, stage), ()), measure) for stage in stages]
-                if any(value is not None for value in values):
-                    rows.append((player, measure, style, _PRIORS[prior or "none"], *values))
+                rows.append((player, measure, style, _PRIORS[prior or "none"], *values))
     if rows:
         yield Table(
             name="multistar_paper",
@@ -72,7 +76,10 @@ def _weights(answers: Sequence[Answered]) -> Iterator[Table]:
         steps = [STEPS[stage] for stage in stages]
         rows: dict[tuple[str, str], tuple[Cell, ...]] = {}
         for player, attribute, _ in groups:
-            means = [_mean_weight(groups.get((player, attribute, stage), ())) for stage in stages]
+            means = []
+            for stage in stages:
+                of_stage = groups.get((player, attribute, stage), ())
+                means.append(_mean_weight(of_stage))
             rows[player, attribute] = (player, attribute, *means)
         yield Table(
             name=f"multistar_paper_weights_{style}_{prior}",

@@ -253,6 +253,7 @@ def imported(problems: str, configuration: str, most: int) -> tuple[Imported | P
     if home.is_dir() and folder.is_dir():
         files = sorted(folder.glob("*.npz"), key=_by_number)
         return tuple(files[:most])
+    # All files side by side, or an index.
     if not home.exists():
         raise ValueError(f"suite.problems={problems}: no such folder, and no such index")
     try:

@@ -91,7 +91,8 @@ class EnvironmentProcess:
             PublishedEnvironmentError: the environment refuses, or is too slow, or died; or it was started again since.
         """
         with self._lock:
-            if self._process is None or self._process.poll() is not None:
+            runs = self._process is not None and self._process.poll() is None
+            if not runs:
                 self._start()
             # The games of an earlier start died with its process.
             if start is not None and start != self.starts:

@@ -271,10 +271,19 @@ def _rule_doubts(asked: Asked, panels: Sequence[Panel], rules: Sequence[Mapping[
     if not rows:
         # Of a picture without panels of its own nothing more can be told.
         return found
-    others = [option for place, option in enumerate(asked.options) if place != asked.key]
-    if any(_also_true(option.lower(), asked.attribute, rows) for option in others):
+    if _another_is_true(asked, rows):
         found.append("another option is true as well")
     return found
+
+
+def _another_is_true(asked: Asked, rows: Sequence[Sequence[Panel]]) -> bool:
+    """Whether the rows follow a rule of another option than the key."""
+    for place, option in enumerate(asked.options):
+        if place == asked.key:
+            continue
+        if _also_true(option.lower(), asked.attribute, rows):
+            return True
+    return False
 
 
 def _step_doubts(asked: Asked, rules: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -283,13 +292,14 @@ def _step_doubts(asked: Asked, rules: Sequence[Mapping[str, Any]]) -> list[str]:
     if asked.attribute in ("number", "shape"):
         told_wrongly["-2"] = "a fall by two is told as one by one"
     number = _COMPONENT[asked.part]
-    rules_of_part = rules[number]["rules"] if number < len(rules) else ()
+    if number >= len(rules):
+        return []
     progression = "Progression", _ATTRIBUTE_OF_RULE.get(asked.attribute or "")
     found = []
-    for rule in rules_of_part:
+    for rule in rules[number]["rules"]:
+        kind = rule.get("name"), rule.get("attr")
         step = str(rule.get("value"))
-        is_progression = (rule.get("name"), rule.get("attr")) == progression
-        if is_progression and step in told_wrongly:
+        if kind == progression and step in told_wrongly:
             found.append(told_wrongly[step])
     return found
 
@@ -317,10 +327,9 @@ def _fits(option: str, levels: Sequence[int | None]) -> bool:
     first, second, third = known
     if "constant amount" in option:
         # One step twice, in the direction that the statement says.
-        step = second - first
-        if third - second != step:
-            return False
-        return step > 0 if _RISES.search(option) else step < 0
+        step, next_step = second - first, third - second
+        right_way = step > 0 if _RISES.search(option) else step < 0
+        return step == next_step and right_way
     if "sum" in option:
         return first + second == third
     if "difference" in option:

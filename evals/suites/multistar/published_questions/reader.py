@@ -413,13 +413,16 @@ def _asked(entry: Any, key_field: str) -> tuple[str, tuple[str, ...], int]:
     choices = _choices(entry)
     # A choice is written "B: four"; some have no letter.
     labels = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(choices)]
-    options = tuple(choice.removeprefix(f"{label}:").strip() for label, choice in zip(labels, choices, strict=True))
-    if "" in options or len(set(options)) < len(options):
-        raise ValueError("choices: one is empty, or two are the same")
+    options: list[str] = []
+    for label, choice in zip(labels, choices, strict=True):
+        words = choice.removeprefix(f"{label}:").strip()
+        if not words or words in options:
+            raise ValueError("choices: one is empty, or two are the same")
+        options.append(words)
     letter = entry.get(key_field)
     if not isinstance(letter, str) or letter not in tuple(labels):
         raise ValueError(f"{key_field} {str(letter)[:40]!r} is none of the choices' letters")
-    return text, options, labels.index(letter)
+    return text, tuple(options), labels.index(letter)
 
 
 def _choices(entry: Mapping[str, Any]) -> list[str]:

@@ -100,9 +100,10 @@ def _stored(fields: dict[str, Any]) -> Stored:
         ValueError: a field has not its form.
         TypeError: a field is missing or unknown.
     """
-    values: dict[str, Any] = {}
+    values = dict(fields)
     for name, value in fields.items():
-        values[name] = tuple(value) if isinstance(value, list) else value
+        if isinstance(value, list):
+            values[name] = tuple(value)
     question = Stored(**values)
     configuration_named(question.configuration)
     if not _has_form(question):

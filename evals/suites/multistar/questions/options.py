@@ -153,7 +153,8 @@ def draw_options(rng: random.Random, configuration: str, name: str, draft: Draft
     if drawing == "by_sets" and set_key in _kinds_with_sets():
         drawn = _from_sets(rng, set_key, draft)
         counts = draft.counts and drawn is not None
-        chosen = drawn or chosen
+        if drawn:
+            chosen = drawn
     elif drawing != "uniform":
         plan = _balance_of(configuration, kind, draft.count)
         drawn = _balanced(rng, draft, plan)
@@ -161,7 +162,8 @@ def draw_options(rng: random.Random, configuration: str, name: str, draft: Draft
         if counts:
             # Answers that would be right too often are kept at a rate only; a question that is not kept is a link.
             counts = rng.random() < plan.kept[draft.truth]
-        chosen = drawn or chosen
+        if drawn:
+            chosen = drawn
     rng.shuffle(chosen)
     words = tuple(draft.say.get(answer, answer) for answer in chosen)
     rates_of_options = tuple(rates.get(answer, 0.0) for answer in chosen)

@@ -150,8 +150,13 @@ def rule_draft(
     slots = len(problem.configuration.layouts[component].slots)
     rows = rows_of(attribute, panels, component)
     holds = true_statements(attribute, rows, slots)
-    true = [name for name, is_true in holds.items() if is_true]
-    false = [name for name, is_true in holds.items() if not is_true]
+    true: list[str] = []
+    false: list[str] = []
+    for name, is_true in holds.items():
+        if is_true:
+            true.append(name)
+        else:
+            false.append(name)
     # Statements stand from the plainest on.
     own = puzzle_rule(problem, attribute, component)
     key = own if own in true else true[0]

@@ -105,9 +105,11 @@ def analyze(opened: Sequence[OpenedRun], scores: Path | None = None) -> Analysis
             if not isinstance(suite, KumoSuite):
                 others.append((suite, run))
                 continue
-            mine = [each for each in join_runs(run.plan, run.episodes()) if each.status]
-            played += mine
-            games = {each.game: each for each in mine}
+            games: dict[str, Run] = {}
+            for each in join_runs(run.plan, run.episodes()):
+                if each.status:
+                    played.append(each)
+                    games[each.game] = each
             for game, each in games.items():
                 puzzle = suite.puzzle(each.domain, each.difficulty, each.index)
                 signatures[game] = signature(puzzle.task)

@@ -118,11 +118,12 @@ def _scores_in(reader: csv.DictReader[str], path: Path) -> dict[str, dict[str, f
     found: dict[str, dict[str, float]] = {name: {} for name in columns if name != "model"}
     for row in reader:
         line = f"{path}, line {reader.line_num}"
+        is_named = bool(_cell(row, "model"))
         for name, scores in found.items():
             text = _cell(row, name)
             if not text:
                 continue
-            if not _cell(row, "model"):
+            if not is_named:
                 raise ValueError(f"{line}: has scores, but no model: write its name into the column 'model'")
             scores[row["model"]] = _number(text, f"{line}, {name}")
     return found

@@ -130,7 +130,8 @@ def _faults_in(text: str) -> list[str]:
     entries = [entry for entry in data if isinstance(entry, dict)]
     found = []
     for entry in entries[:_MOST_FAULTS]:
-        if entry.get("kind") in book_prompts.FAULTS:
+        kind = entry.get("kind")
+        if kind in book_prompts.FAULTS:
             what = brief(str(entry.get("what", "")), 200)
-            found.append(f"{entry['kind']}: {what}")
+            found.append(f"{kind}: {what}")
     return found

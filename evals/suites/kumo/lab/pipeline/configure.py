@@ -112,8 +112,9 @@ def _out_of_bounds(body: Mapping[str, Any]) -> list[str]:
         names = _names_in(body.get(key))
         if len(names) > most:
             found.append(f"{key}: {len(names)} entries, where {most} are allowed")
-        too_long = [name for name in names if len(name) > LONGEST_NAME]
-        found += [f"{key}: the name {brief(name, 40)!r} is too long" for name in too_long]
+        for name in names:
+            if len(name) > LONGEST_NAME:
+                found.append(f"{key}: the name {brief(name, 40)!r} is too long")
     actions = body.get("actions")
     if isinstance(actions, dict):
         for name, entry in actions.items():

@@ -147,8 +147,10 @@ def _unknown_form(book: str, task: Task, domain: Domain) -> str:
             odd = _unknown_sentence(body, actions[subject], task, forms)
             if odd:
                 return odd
-        elif not paragraph.startswith("# ") and _names_another(body, subject, task):
-            # A definition or a note; the title may name what it likes.
+            continue
+        # Else a definition or a note; the title may name what it likes.
+        is_title = paragraph.startswith("# ")
+        if not is_title and _names_another(body, subject, task):
             return paragraph
     return ""
 
@@ -174,11 +176,14 @@ def _unknown_sentence(body: str, action: Action, task: Task, forms: Sequence[re.
         marked = re.sub(rf"(?<=⟧) {re.escape(action.unit)}(?!\w)", "", marked)
     for sentence in re.split(r"(?<=[.;])\s+", marked):
         plain = _lists(sentence)
-        if not re.search("⟦[ot]", plain):
-            continue
-        if not any(form.fullmatch(plain) for form in forms):
+        names_some = re.search("⟦[ot]", plain) is not None
+        if names_some and not _has_form(plain, forms):
             return _unmarked(sentence, names)
     return ""
+
+
+def _has_form(sentence: str, forms: Sequence[re.Pattern[str]]) -> bool:
+    return any(form.fullmatch(sentence) for form in forms)
 
 
 def _outcomes(task: Task) -> list[str]:

@@ -98,7 +98,8 @@ def read(path: Path) -> Iterator[Row]:
             _check(row, f"{path}, row {number:,}")
             yield {"reasons": False, **row}
     except OSError as cause:
-        raise TrajectoryFileError(f"{path}: cannot be read: {cause.strerror or cause}") from None
+        why = cause.strerror or cause
+        raise TrajectoryFileError(f"{path}: cannot be read: {why}") from None
     except FileError as cause:
         raise TrajectoryFileError(str(cause)) from None
     except pa.ArrowInvalid as cause:
