@@ -199,8 +199,9 @@ def likeness(path: Path) -> str:
         CheckpointError: see ``tensors_of``.
         FileError: a file cannot be read.
     """
-    files = [
-        file for file in sorted(path.iterdir()) if file.suffix in _OF_A_TOKENIZER and file.name not in _OF_THE_TRAINER
-    ]
-    texts = [(file.name, read_bytes(file).hex()) for file in files]
+    texts = []
+    for file in sorted(path.iterdir()):
+        of_tokenizer = file.suffix in _OF_A_TOKENIZER
+        if of_tokenizer and file.name not in _OF_THE_TRAINER:
+            texts.append((file.name, read_bytes(file).hex()))
     return stable_hash(texts, json.dumps(tensors_of(path), sort_keys=True))

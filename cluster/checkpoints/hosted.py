@@ -111,5 +111,6 @@ class HostedEngine:
 
 def _kind(model: ModelSettings, folder: Path) -> str:
     """Equal for models between which only the values of weights differ."""
-    settings: dict[str, Any] = {name: value for name, value in (model.engine or {}).items() if name != "model"}
+    settings: dict[str, Any] = {**(model.engine or {})}
+    settings.pop("model", None)
     return stable_hash(settings, dataclasses.asdict(model.sampling), likeness(folder))

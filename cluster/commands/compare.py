@@ -93,7 +93,11 @@ def compare(
 def forests(runs: Sequence[Run], players: Sequence[str] | None, column: str | None) -> list[Figure]:
     """A forest plot of each side against the first, of those that have played the same games."""
     first, *others = sides_of(runs, players)
-    same = [other for other in others if column is not None or not plays_other_games(first, other)]
+    same = []
+    for other in others:
+        of_other_games = column is None and plays_other_games(first, other)
+        if not of_other_games:
+            same.append(other)
     return [forest_figure(first, other, column) for other in same]
 
 

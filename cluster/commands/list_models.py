@@ -61,9 +61,11 @@ def _is_wanted(row: Model, options: argparse.Namespace) -> bool:
     """Whether a row passes every filter that was given."""
     family = row.family
     text = f"{row.name} {row.id} {family.name} {family.architecture} {row.license} {family.cache}".lower()
-    has_words = all(word.lower() in text for word in options.words)
-    sees_enough = family.sees or not options.vision
-    return has_words and sees_enough and _fits_one(row, options.fits) and _came_to(row, options.grade)
+    if not all(word.lower() in text for word in options.words):
+        return False
+    if options.vision and not family.sees:
+        return False
+    return _fits_one(row, options.fits) and _came_to(row, options.grade)
 
 
 def _fits_one(row: Model, memory: float | None) -> bool:

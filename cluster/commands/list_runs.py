@@ -107,7 +107,10 @@ def find_runs(folder: Path) -> list[Run]:
 
 def _with_digits(rows: Sequence[tuple[Cell, ...]]) -> list[tuple[Cell, ...]]:
     """The rows with money to as many digits as the smallest sum needs."""
-    digits = money_digits(value for row in rows for value in row[-2:] if isinstance(value, float))
+    sums: list[float] = []
+    for row in rows:
+        sums += [value for value in row[-2:] if isinstance(value, float)]
+    digits = money_digits(sums)
     return [(*row[:-2], *(rounded(value, digits) for value in row[-2:])) for row in rows]  # type: ignore[arg-type]
 
 

@@ -57,7 +57,9 @@ def missing_path(section: str, value: Any) -> str:
     if isinstance(value, Mapping):
         return next(filter(None, (missing_path(f"{section}.{key}", each) for key, each in value.items())), "")
     path = local_path(value)
-    return f"{section}={value}" if path is not None and path.is_absolute() and not path.exists() else ""
+    if path is None or not path.is_absolute():
+        return ""
+    return "" if path.exists() else f"{section}={value}"
 
 
 def local_path(value: Any) -> Path | None:

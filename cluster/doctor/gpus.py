@@ -130,17 +130,7 @@ def gpu_memory(need: Need) -> Outcome:
     on_gpu = need.vllm and need.model.replica.gpus
     used = [gpu for gpu in gpus if gpu.free_share < wanted]
     if on_gpu and used:
-        names = ", ".join(f"{gpu.index} ({gpu.free_share:.0%} free)" for gpu in used)
-        # A little less than the fullest GPU has left.
-        least = min(gpu.free_share for gpu in used)
-        possible = max(0.1, least - 0.02)
-        return Outcome(
-            "fail",
-            f"too little is free on GPU {names}; {wanted:.0%} is wanted",
-            "vLLM (Free memory on device ... is less than desired)",
-            "end who holds it (nvidia-smi names processes; those of a job before may take a minute), or "
-            f"model.engine.gpu_memory_utilization={possible:.2f}",
-        )
+        return _too_little_free(used, wanted)
     found = f"{len(gpus)} x {gpus[0].name}, {gpus[0].total_mib / 1024:.0f} GB"
     busy = [gpu.index for gpu in gpus if gpu.free_share < 1 - BUSY_SHARE]
     if busy:
@@ -175,6 +165,21 @@ def engines(need: Need) -> Outcome:
     return ok(
         f"{where} answered {first['label']} after {first['seconds']:.0f} s; model runner {first['runner']}, "
         f"{first['step']:,} tokens a step"
+    )
+
+
+def _too_little_free(used: Sequence[Gpu], wanted: float) -> Outcome:
+    """GPUs that have less free than the share that is wanted."""
+    names = ", ".join(f"{gpu.index} ({gpu.free_share:.0%} free)" for gpu in used)
+    # A little less than the fullest GPU has left.
+    least = min(gpu.free_share for gpu in used)
+    possible = max(0.1, least - 0.02)
+    return Outcome(
+        "fail",
+        f"too little is free on GPU {names}; {wanted:.0%} is wanted",
+        "vLLM (Free memory on device ... is less than desired)",
+        "end who holds it (nvidia-smi names processes; those of a job before may take a minute), or "
+        f"model.engine.gpu_memory_utilization={possible:.2f}",
     )
 
 

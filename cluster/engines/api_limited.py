@@ -96,7 +96,7 @@ class LimitedEndpoint:
         self.spend = spend
         self._bound = PromptBound()
         self._read_answer, self._read_usage = reading
-        self._price_of = price or (lambda usage: spend.price(usage.prompt or 0, usage.completion or 0))
+        self._price_of = price or self._price_without_cache
 
     async def send(self, request: Request, body: Mapping[str, Any], most_completion: int) -> tuple[Answer, float]:
         """Ask once; returns the answer and its price.
@@ -153,6 +153,10 @@ class LimitedEndpoint:
         self.http.note_price(body, request.id, payment.price)
         text, reasoning = self.http.redacted(answer.text), self.http.redacted(answer.reasoning)
         return dataclasses.replace(answer, text=text, reasoning=reasoning)
+
+    def _price_without_cache(self, usage: Usage) -> float:
+        """What ``spend`` says, whose prices tell nothing of caches."""
+        return self.spend.price(usage.prompt or 0, usage.completion or 0)
 
     def _most_price(self, most: Usage) -> float:
         """The most that a request may cost, be its prompt written into a cache or not."""

@@ -84,9 +84,14 @@ def _check_texts(where: str, value: Any, keys: Collection[str]) -> None:
 
 def _holds_key(value: Any, keys: Collection[str]) -> bool:
     """Whether a text within ``value`` has the form of a key, or is one of ``keys``, which have eight characters at least."""
+    known = [key for key in keys if len(key) >= 8]
     texts = list(_texts(value))
-    by_form = any(_KEY.search(text) for text in texts)
-    return by_form or any(len(key) >= 8 and key in text for key in keys for text in texts)
+    for text in texts:
+        if _KEY.search(text):
+            return True
+        if any(key in text for key in known):
+            return True
+    return False
 
 
 def check_variable(name: Any) -> str:

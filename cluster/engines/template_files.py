@@ -275,7 +275,11 @@ def keeping_arguments(template: str) -> dict[str, bool]:
 
 def marks_in(template: str | None) -> Marks:
     """The marks of thinking that a template writes; the most usual ones if it writes none."""
-    return next((marks for marks in THINKING_MARKS if marks[1] in (template or "")), THINKING_MARKS[0])
+    text = template or ""
+    for marks in THINKING_MARKS:
+        if marks[1] in text:
+            return marks
+    return THINKING_MARKS[0]
 
 
 def check_arguments(template: str, arguments: Mapping[str, Any]) -> None:

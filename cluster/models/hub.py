@@ -295,8 +295,12 @@ def _experts(text: Mapping[str, Any]) -> int:
 
 
 def _text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = config.get("text_config") or config.get("llm_config") or config.get("language_config") or config
-    return found if isinstance(found, Mapping) else config
+    # Families name it differently; where there is none, the whole config is the text's.
+    for name in ("text_config", "llm_config", "language_config"):
+        found = config.get(name)
+        if found:
+            return found if isinstance(found, Mapping) else config
+    return config
 
 
 def _parameters(files: Files) -> float:

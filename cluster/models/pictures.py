@@ -81,18 +81,19 @@ def _tiles(rule: Rule, width: int, height: int) -> int:
     """InternVL's: the grid of tiles that is nearest in its proportions, and a small copy of the whole if there are several."""
     sides = range(1, rule.most + 1)
     grids = [(columns, rows) for columns, rows in itertools.product(sides, sides) if columns * rows <= rule.most]
-    best, least = (1, 1), math.inf
-    for columns, rows in sorted(grids, key=lambda grid: grid[0] * grid[1]):
+    grids.sort(key=lambda grid: grid[0] * grid[1])
+    best, least = 1, math.inf
+    for columns, rows in grids:
+        tiles = columns * rows
         difference = abs(width / height - columns / rows)
         is_nearer = difference < least
         # Among grids of the same proportions, a larger one only for a picture that fills at least half of it.
-        is_filled = width * height > 0.5 * rule.tile**2 * columns * rows
+        is_filled = width * height > 0.5 * rule.tile**2 * tiles
         if is_nearer or (difference == least and is_filled):
-            best, least = (columns, rows), difference
-    count = best[0] * best[1]
-    if count > 1:
-        count += 1
-    return count * rule.each + rule.frame
+            best, least = tiles, difference
+    if best > 1:
+        best += 1
+    return best * rule.each + rule.frame
 
 
 def _budget(rule: Rule, width: int, height: int) -> int:

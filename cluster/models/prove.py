@@ -123,7 +123,9 @@ async def _tried(proof: Proof, files: Files, home: Path) -> Proof:
 def _engine(files: Files, home: Path, dtype: str) -> VLLMEngine:
     family = family_of(files.architecture)
     sees = files.sees
-    parser = family.thinking.parser if family and family.thinking and family.thinking.default == "always" else None
+    parser = None
+    if family and family.thinking and family.thinking.default == "always":
+        parser = family.thinking.parser
     return VLLMEngine(
         Sampling(max_tokens=16),
         str(home),

@@ -161,8 +161,12 @@ def _small_text(text: Mapping[str, Any]) -> dict[str, Any]:
 
 def _small(part: Mapping[str, Any], sizes: Mapping[str, Any]) -> dict[str, Any]:
     """A part of a config with small values for the keys that it has."""
-    added = {"initializer_range"} if "initializer_range" in sizes else set()
-    return {**part, **{key: value for key, value in sizes.items() if part.get(key) is not None or key in added}}
+    small = {**part}
+    for key, value in sizes.items():
+        # The range is set where a config names none, too.
+        if part.get(key) is not None or key == "initializer_range":
+            small[key] = value
+    return small
 
 
 def _shares(parts: Sequence[int], total: int) -> list[int]:

@@ -108,8 +108,10 @@ class HybridCache:
         last_unit = (length - 1) // self.unit * self.unit
         while start < length:
             end = min(length, start + self.step)
-            if end < length and (end // self.block * self.block > start or self.block <= self.step):
-                end = end // self.block * self.block
+            whole_blocks = end // self.block * self.block
+            moves_on = whole_blocks > start or self.block <= self.step
+            if end < length and moves_on:
+                end = whole_blocks
             candidates = [last_block, last_unit]
             if start % self.block:
                 candidates.append((start // self.block + 1) * self.block)

@@ -267,9 +267,11 @@ class Router:
     def _fill(self, state: _ReplicaState) -> None:
         """Grant free slots; a replica with an empty queue steals from the longest queue."""
         while state.sent < state.capacity and not state.exclusive:
-            if not state.waiting and not self._steal(state):
+            has_turn = state.waiting or self._steal(state)
+            if not has_turn:
                 return
-            if state.waiting[0].exclusive and state.sent:
+            first = state.waiting[0]
+            if first.exclusive and state.sent:
                 return  # the replica drains first
             ticket = heapq.heappop(state.waiting)
             ticket.has_slot = True

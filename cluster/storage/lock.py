@@ -194,7 +194,7 @@ def _take_lease(folder: Path, file: IO[str]) -> tuple[Lease, bytes]:
         leases = find_leases(folder)
     now = _clock(file)
     current = leases[-1] if leases else None
-    if current is not None and not _is_free(current, now) and not _stays_silent(current, now):
+    if current is not None and _is_held(current, now):
         raise UserError(
             f"run_dir={folder}: another driver is running here ({_owner(current)}; its last heartbeat, the modification "
             f"time of {current.path}, was {now - current.heartbeat:.0f} s ago; after {STALE_SECONDS:.0f} s without one "
@@ -216,6 +216,13 @@ def _take_lease(folder: Path, file: IO[str]) -> tuple[Lease, bytes]:
         lease.path.unlink(missing_ok=True)
     sync_directory(folder)
     return mine, _json(content)
+
+
+def _is_held(lease: Lease, now: float) -> bool:
+    """Whether its driver may still run, as far as this process can see; to see that, it may have to watch it."""
+    if _is_free(lease, now):
+        return False
+    return not _stays_silent(lease, now)
 
 
 def _is_free(lease: Lease, now: float) -> bool:

@@ -267,10 +267,11 @@ def check_links(run_dir: Path) -> None:
 def _links_in(folder: Path) -> list[Path]:
     """The links in a folder; none where it is not there, for whoever needs it says so."""
     try:
-        # the lock file is opened in a way that follows no link
-        return [Path(entry.path) for entry in os.scandir(folder) if entry.is_symlink() and entry.name != ".lock"]
+        links = [Path(entry.path) for entry in os.scandir(folder) if entry.is_symlink()]
     except OSError:
         return []
+    # the lock file is opened in a way that follows no link
+    return [link for link in links if link.name != ".lock"]
 
 
 def read_runs(runs: Sequence[Run], read: Callable[[], T]) -> T:

@@ -362,7 +362,7 @@ class _Reader:
 
     def texts(self, fields: Mapping[str, Any], key: str, place: str) -> list[str]:
         items = fields.get(key, [])
-        good = isinstance(items, list) and all(isinstance(item, str) and item.strip() for item in items)
+        good = isinstance(items, list) and all(_is_text(item) for item in items)
         if not good:
             self.wrong(place, f"{key} must be a list of texts")
             return []
@@ -408,3 +408,7 @@ class _Reader:
                 alike = "" if seen[key] == name else f", too much like {seen[key]!r}"
                 self.wrong(place, f"duplicate {what}: {name!r}{alike}")
             seen.setdefault(key, name)
+
+
+def _is_text(item: Any) -> bool:
+    return isinstance(item, str) and bool(item.strip())

@@ -98,9 +98,10 @@ class OptimalSearch:
         left, unused = self._situation(observed)
         if self._is_over(left, unused):
             survivors = [truth for place, truth in enumerate(self.task.truths) if left >> place & 1]
+            if len(survivors) <= self._tables.valid:
+                return survivors[0]
             # One that no test left can rule out is right, too.
-            decided = len(survivors) <= self._tables.valid
-            return next(truth for truth in survivors if decided or not self._against(truth) & unused)
+            return next(truth for truth in survivors if not self._against(truth) & unused)
         return next(self._best_tests(left, unused))
 
     def best_tests(self, observed: Mapping[str, Observation]) -> tuple[str, ...]:

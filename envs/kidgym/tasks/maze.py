@@ -104,13 +104,10 @@ class Maze(World):
         actions = []
         for cell, item in self.scene.items():
             if item.sprite.startswith("door/"):
-                actions += [
-                    Action(
-                        f"use the key in backpack {letter} to unlock door with label {item.label}", "unlock", cell, slot
-                    )
-                    for slot, letter in slots(self.backpack)
-                    if self.backpack[slot].sprite.startswith("key/")
-                ]
+                for slot, letter in slots(self.backpack):
+                    if self.backpack[slot].sprite.startswith("key/"):
+                        text = f"use the key in backpack {letter} to unlock door with label {item.label}"
+                        actions.append(Action(text, "unlock", cell, slot))
             elif item.label and self.has_room:
                 actions.append(Action(f"obtain item with label {item.label}", "obtain", cell))
         return actions

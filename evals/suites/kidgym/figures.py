@@ -24,8 +24,12 @@ def kidgym_figures(run: RunData) -> Iterator[Figure]:
     for cell in run_cells(run):
         place = groups.setdefault((cell.player, cell.cell["mode"]), {})
         place[cell.cell["task"], cell.cell["level"]] = cell.estimate
-    scores = [_capabilities(player, cells, MODE_NAMES[mode]) for (player, mode), cells in groups.items()]
-    scores = [series for series in scores if any(value is not None for value in series.y)]
+    scores = []
+    for (player, mode), cells in groups.items():
+        series = _capabilities(player, cells, MODE_NAMES[mode])
+        has_value = any(value is not None for value in series.y)
+        if has_value:
+            scores.append(series)
     if scores:
         chance = {
             (task, str(n)): _exactly(share) for task, shares in CHANCE.items() for n, share in enumerate(shares, 1)

@@ -95,15 +95,19 @@ def _domains(runs: Sequence[Run]) -> Figure:
 
 def _ranked(groups: dict[tuple[str, ...], list[Run]]) -> list[str]:
     """Names by share of success, the highest first."""
-    return sorted(
-        (name for (name,) in groups), key=lambda name: -sum(run.success for run in groups[name,]) / len(groups[name,])
-    )
+    shares = {}
+    for (name,), runs in groups.items():
+        shares[name] = sum(run.success for run in runs) / len(runs)
+    return sorted(shares, key=lambda name: -shares[name])
 
 
 def _optima(runs: Sequence[Run]) -> Iterator[Series]:
     """Tasks by the number of actions of perfect play, where that is on record."""
     tasks = {run.task: (run.difficulty, run.optimal_actions) for run in runs if run.optimal_actions is not None}
-    for difficulty in dict.fromkeys(difficulty for difficulty, _ in tasks.values()):
-        counts = Counter(optimum for level, optimum in tasks.values() if level == difficulty and optimum is not None)
-        places = sorted(counts)
-        yield Series(difficulty, tuple(map(float, places)), tuple(float(counts[place]) for place in places))
+    counts: dict[str, Counter[int]] = {}
+    for difficulty, optimum in tasks.values():
+        counts.setdefault(difficulty, Counter())[optimum] += 1
+    for difficulty, of_difficulty in counts.items():
+        places = sorted(of_difficulty)
+        heights = tuple(float(of_difficulty[place]) for place in places)
+        yield Series(difficulty, tuple(map(float, places)), heights)

@@ -77,7 +77,8 @@ def odds_of(task: Task, taken: Sequence[str]) -> Mapping[str, float]:
     """
     worlds = exact.worlds(task, taken)
     total = sum(worlds.values()) or 1
-    return {
-        truth: sum(count for right, count in worlds.items() if right >> place & 1) / total
-        for place, truth in enumerate(task.truths)
-    }
+    found = {}
+    for place, truth in enumerate(task.truths):
+        left = [count for right, count in worlds.items() if right >> place & 1]
+        found[truth] = sum(left) / total
+    return found

@@ -84,7 +84,8 @@ def absent(reply: str, question: Question) -> list[str]:
     if shown is None:
         return []
     asked = " ".join((question.text, *question.options)).lower()
-    return [shape for shape in shapes_told(reply) if shape not in shown and shape not in asked]
+    foreign = [shape for shape in shapes_told(reply) if shape not in shown]
+    return [shape for shape in foreign if shape not in asked]
 
 
 def nodes_with_absent(questions: Iterable[Question], row: Mapping[str, Any]) -> Iterator[str]:

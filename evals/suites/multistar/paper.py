@@ -57,7 +57,8 @@ def _measured(answers: Sequence[Answered], measure: str) -> Cell:
     if measure == "Acc":
         values = [float(answer.right) for answer in counted]
     else:
-        values = [answer.score.value for answer in counted if answer.score and not answer.failed]
+        played = [answer for answer in counted if not answer.failed]
+        values = [answer.score.value for answer in played if answer.score]
     if not values:
         return None
     factor, digits = _MEASURES[measure]

@@ -87,6 +87,11 @@ async def _play(
         picture = await _stored(seen, recording)
         steps += 1
         refused += not seen.accepted
+    mistake = None
+    if unread:
+        mistake = f"unread reply: {unread}"
+    elif seen.terminated and not seen.success:
+        mistake = "not known"
     return Outcome(
         success=seen.success and not unread,
         steps=steps,
@@ -96,11 +101,7 @@ async def _play(
             "truncated": seen.truncated and not seen.terminated,
             "forced_steps": forced,
             "refused_steps": refused,
-            "mistake": f"unread reply: {unread}"
-            if unread
-            else "not known"
-            if seen.terminated and not seen.success
-            else None,
+            "mistake": mistake,
         },
     )
 

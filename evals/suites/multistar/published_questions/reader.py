@@ -395,7 +395,7 @@ def _place_asked(text: str, part: Part | None) -> str:
     places = places_in(text)
     if part == "in":
         # A question on the inner part names it besides the place that it asks about.
-        places = [place for place in places if not place.endswith("inner part") or " of " in place]
+        places = [place for place in places if " of " in place or not place.endswith("inner part")]
     if places:
         return place_words(places[0])
     names = {"in": "inner part", "out": "outer part", None: "center"}

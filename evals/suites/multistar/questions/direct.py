@@ -122,7 +122,8 @@ def _shape(rng: random.Random, panels: Panels) -> _Drawn:
 
 
 def _absent_shapes(objects: Objects) -> list[str]:
-    return [name for name in singles.SHAPES if name not in {item.shape_name for item in objects}]
+    there = {item.shape_name for item in objects}
+    return [name for name in singles.SHAPES if name not in there]
 
 
 def _position(rng: random.Random, panels: Panels, names: tuple[str, ...]) -> _Drawn:

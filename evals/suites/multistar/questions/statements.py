@@ -53,8 +53,10 @@ _COUNTED = {"number": "number of objects", "color": "number of the shade", "size
 
 def names(attribute: QuestionAttribute, slots: int) -> tuple[str, ...]:
     """The statements that can be made; on four positions a move on by two and one back by two are the same."""
-    same = attribute == "position" and slots == 4
-    return tuple(name for name in STATEMENTS[attribute] if not (same and name == "-2"))
+    found = STATEMENTS[attribute]
+    if attribute == "position" and slots == 4:
+        found = tuple(name for name in found if name != "-2")
+    return found
 
 
 def statement(attribute: QuestionAttribute, name: str, *, rows: int, slots: int) -> str:

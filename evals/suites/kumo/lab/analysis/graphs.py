@@ -72,9 +72,15 @@ def signature(task: Task) -> str:
 
     In the game's bipartite graph a test is connected with the truths that any outcome of it rules out.
     """
-    reach = [{truth for state in action.states for truth in state.rules_out} for action in task.actions]
+    reach: list[set[str]] = []
+    for action in task.actions:
+        gone: set[str] = set()
+        for state in action.states:
+            gone.update(state.rules_out)
+        reach.append(gone)
     truths = sorted(sum(truth in gone for gone in reach) for truth in task.truths)
-    return f"{'.'.join(map(str, truths))}/{'.'.join(map(str, sorted(map(len, reach))))}"
+    tests = sorted(map(len, reach))
+    return f"{'.'.join(map(str, truths))}/{'.'.join(map(str, tests))}"
 
 
 def graph_table(found: Iterable[Communities]) -> Table:

@@ -87,8 +87,9 @@ def stage_table(name: str, run: RunData) -> Table:
         calls = sum(row["turns"] for row in here)
         sums = [sum(row[each] or 0 for row in here) for each in _SUMS[1:]]
         cost = sum(row["cost"] for row in here)
+        shown_cost = rounded(cost, 4) if cost else None
         counts = (states["accepted"], states["refused"], states["failed"])
-        found.append((mode, count, *counts, calls, *sums, rounded(cost, 4) if cost else None))
+        found.append((mode, count, *counts, calls, *sums, shown_cost))
     return Table(
         name,
         "KUMO pipeline",

@@ -119,6 +119,7 @@ def _rows(path: Path) -> Iterator[Any]:
 def _check(row: Any, place: str) -> None:
     if not isinstance(row, Mapping):
         raise TrajectoryFileError(f"{place}: not a trajectory")
-    missing = [name for name in SCHEMA.names if row.get(name) is None and name != "reasons"]
+    needed = [name for name in SCHEMA.names if name != "reasons"]
+    missing = [name for name in needed if row.get(name) is None]
     if missing:
         raise TrajectoryFileError(f"{place}: not a trajectory: {', '.join(missing)} missing")
