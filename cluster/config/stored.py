@@ -96,5 +96,7 @@ def _to_be_given_of(kind: str, place: str, section: Any) -> Iterator[tuple[str, 
     defaults = settings_of(cls)
     for name in sorted(cls.given_again & section.keys()):
         value = section[name]
-        if value and value != defaults[name].default:
+        if not value:
+            continue
+        if value != defaults[name].default:
             yield f"{place}.{name}", value

@@ -112,7 +112,8 @@ class Printer:
             checks = [finding.to_json() for finding in self._all]
             print(json.dumps({"ok": not failed, "checks": checks}, indent=1))
             return code
-        text = f"\n{failed or 'none'} of {len(self._all)} checks failed"
+        how_many = str(failed) if failed else "none"
+        text = f"\n{how_many} of {len(self._all)} checks failed"
         if count["warn"]:
             text += f", {count['warn']} with a warning"
         print(f"{text}."[: WIDTH + 1])

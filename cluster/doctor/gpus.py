@@ -130,7 +130,17 @@ def gpu_memory(need: Need) -> Outcome:
     on_gpu = need.vllm and need.model.replica.gpus
     used = [gpu for gpu in gpus if gpu.free_share < wanted]
     if on_gpu and used:
-        return _too_little_free(used, wanted)
+        names = ", ".join(f"{gpu.index} ({gpu.free_share:.0%} free)" for gpu in used)
+        # A little less than the fullest GPU has left.
+        least = min(gpu.free_share for gpu in used)
+        possible = max(0.1, least - 0.02)
+        return Outcome(
+            "fail",
+            f"too little is free on GPU {names}; {wanted:.0%} is wanted",
+            "vLLM (Free memory on device ... is less than desired)",
+            "end who holds it (nvidia-smi names processes; those of a job before may take a minute), or "
+            f"model.engine.gpu_memory_utilization={possible:.2f}",
+        )
     found = f"{len(gpus)} x {gpus[0].name}, {gpus[0].total_mib / 1024:.0f} GB"
     busy = [gpu.index for gpu in gpus if gpu.free_share < 1 - BUSY_SHARE]
     if busy:
@@ -168,21 +178,6 @@ def engines(need: Need) -> Outcome:
     )
 
 
-def _too_little_free(used: Sequence[Gpu], wanted: float) -> Outcome:
-    """GPUs that have less free than the share that is wanted."""
-    names = ", ".join(f"{gpu.index} ({gpu.free_share:.0%} free)" for gpu in used)
-    # A little less than the fullest GPU has left.
-    least = min(gpu.free_share for gpu in used)
-    possible = max(0.1, least - 0.02)
-    return Outcome(
-        "fail",
-        f"too little is free on GPU {names}; {wanted:.0%} is wanted",
-        "vLLM (Free memory on device ... is less than desired)",
-        "end who holds it (nvidia-smi names processes; those of a job before may take a minute), or "
-        f"model.engine.gpu_memory_utilization={possible:.2f}",
-    )
-
-
 def _not_answering(failed: Sequence[tuple[str, str]], places: Sequence[str], on_gpu: bool) -> Outcome:
     """Where engines did not answer, with the first one's error.
 
@@ -192,14 +187,11 @@ def _not_answering(failed: Sequence[tuple[str, str]], places: Sequence[str], on_
         on_gpu: Whether they are GPUs; else the only place is the CPU.
     """
     broken = [place for place, _ in failed]
-    where = ", ".join(place or "the CPU" for place in broken)
-    if on_gpu:
-        where = f"GPU {where}"
+    others = [place for place in places if place not in broken]
+    where = f"GPU {', '.join(broken)}" if on_gpu else "the CPU"
     mend = "the text above names the cause; the checks of driver, memory, /dev/shm and packages may say more"
     # Where other GPUs have answered, these can be left out.
-    some_answered = len(failed) < len(places)
-    if on_gpu and some_answered:
-        others = [place for place in places if place not in broken]
+    if others:
         mend = (
             f"leave it out: export CUDA_VISIBLE_DEVICES={','.join(others)}; on Slurm "
             "--exclude=NODE; and have the site look at it (nvidia-smi -q, dmesg)"

@@ -180,10 +180,14 @@ def _check_value(name: str, value: Any) -> None:
         raise ValueError(f"model.engine.headers: {name} must be {EPISODE} or {TURN}, if it begins with raycade:")
     # It is read from the environment, so it may be a secret.
     if value.startswith(FROM_ENVIRONMENT):
-        if _VARIABLE.fullmatch(value.removeprefix(FROM_ENVIRONMENT)):
-            return
-        raise ValueError(f"model.engine.headers: {name} must be {FROM_ENVIRONMENT}NAME, the name in capital letters")
-    if _SECRET_HEADER.search(name) or _KEY.search(value):
+        variable = value.removeprefix(FROM_ENVIRONMENT)
+        if not _VARIABLE.fullmatch(variable):
+            raise ValueError(
+                f"model.engine.headers: {name} must be {FROM_ENVIRONMENT}NAME, the name in capital letters"
+            )
+        return
+    may_be_secret = _SECRET_HEADER.search(name) or _KEY.search(value)
+    if may_be_secret:
         raise ValueError(
             f"model.engine.headers: the value of {name} may be a secret and would be stored with the run: write "
             f"{FROM_ENVIRONMENT}NAME, the name of an environment variable that holds it"

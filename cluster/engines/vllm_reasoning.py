@@ -122,16 +122,21 @@ class Reasoning:
         """
         if not reply.text:
             return len(ids)
-        ended = list[int]()
-        for end in self._ends:
-            for place in range(len(ids) - len(end) + 1):
-                behind = place + len(end)
-                if ids[place:behind] == end:
-                    ended.append(behind)
+        ended = self._behind_ends(ids)
         if not ended:
             of_text = len(self._tokens.encode(reply.text))
             return max(0, len(ids) - of_text)
         return min(ended) if self._separates else max(ended)
+
+    def _behind_ends(self, ids: list[int]) -> list[int]:
+        """Each place among tokens behind which a mark has ended the reasoning."""
+        found = list[int]()
+        for end in self._ends:
+            for place in range(len(ids) - len(end) + 1):
+                behind = place + len(end)
+                if ids[place:behind] == end:
+                    found.append(behind)
+        return found
 
 
 def _separates(parser: Any, request: Any) -> bool:

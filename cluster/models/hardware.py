@@ -37,21 +37,6 @@ def picture_rule(engine: Mapping[str, Any] | None) -> Callable[[int, int], float
     return model.family.pictures.within(engine.get("mm_processor_kwargs") or {}).tokens
 
 
-def _check_heads(model: Model, tensor: int, parts: str) -> None:
-    """See that so many GPUs can share the model's heads.
-
-    Raises:
-        UserError: they cannot.
-    """
-    sizes = parallel_sizes(model.shape)
-    if tensor in sizes:
-        return
-    fitting = ", ".join(map(str, sizes))
-    raise UserError(
-        f"{parts}: {model.id} has {model.shape.heads} heads, which so many GPUs cannot share; {fitting} can"
-    )
-
-
 def check_parallel(engine: Mapping[str, Any] | None, reserved: float) -> str:
     """See that a replica's GPUs are those that vLLM will use.
 
@@ -80,7 +65,12 @@ def check_parallel(engine: Mapping[str, Any] | None, reserved: float) -> str:
         raise UserError(f"{parts}: takes {used} GPUs; model.replica.gpus and nodes reserve {reserved:g}")
     model = model_of(engine)
     if model is not None:
-        _check_heads(model, tensor, parts)
+        sizes = parallel_sizes(model.shape)
+        if tensor not in sizes:
+            fitting = ", ".join(map(str, sizes))
+            raise UserError(
+                f"{parts}: {model.id} has {model.shape.heads} heads, which so many GPUs cannot share; {fitting} can"
+            )
     if reserved > used:
         return f"a replica reserves {reserved:g} GPUs and uses {used}; see model.engine.tensor_parallel_size"
     return ""

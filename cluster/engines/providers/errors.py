@@ -119,6 +119,13 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 # --- rate limits -----------------------------------------------------------------------------------------------------
 
 
+def _is_used_up(name: str, left: str) -> bool:
+    """Whether a header says that nothing is left of a limit."""
+    if "ratelimit" not in name or "remaining" not in name:
+        return False
+    return left.strip() == "0"
+
+
 def seconds_to_reset(headers: Mapping[str, str], body: str, now: datetime.datetime | None = None) -> float:
     """Seconds until a limit that is used up refills, where a 429 says so in another way than ``retry-after``; else 0.
 
@@ -128,11 +135,9 @@ def seconds_to_reset(headers: Mapping[str, str], body: str, now: datetime.dateti
     now = now or datetime.datetime.now(datetime.UTC)
     waits = [0.0]
     for name, left in headers.items():
-        tells_what_is_left = "ratelimit" in name and "remaining" in name
-        if not tells_what_is_left or left.strip() != "0":
-            continue
-        reset = headers.get(name.replace("remaining", "reset"), "")
-        waits.append(_until(reset, now))
+        if _is_used_up(name, left):
+            reset = headers.get(name.replace("remaining", "reset"), "")
+            waits.append(_until(reset, now))
     delay = re.search(r'"retryDelay":\s*"(\d+(?:\.\d+)?)s"', body)
     if delay:
         waits.append(float(delay[1]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from random import Random
 from typing import ClassVar, Final
 
@@ -99,15 +100,19 @@ class Maze(World):
         """Balanced: what else decides a game."""
         return NOT_ALL if self.balanced else ""
 
+    def _unlocking(self, cell: int, door: Item) -> Iterator[Action]:
+        """Every key in the backpack on one door."""
+        for slot, letter in slots(self.backpack):
+            if self.backpack[slot].sprite.startswith("key/"):
+                text = f"use the key in backpack {letter} to unlock door with label {door.label}"
+                yield Action(text, "unlock", cell, slot)
+
     def choices(self) -> list[Action]:
         """Everything that can be carried, and every key in the backpack on every door."""
-        actions = []
+        actions: list[Action] = []
         for cell, item in self.scene.items():
             if item.sprite.startswith("door/"):
-                for slot, letter in slots(self.backpack):
-                    if self.backpack[slot].sprite.startswith("key/"):
-                        text = f"use the key in backpack {letter} to unlock door with label {item.label}"
-                        actions.append(Action(text, "unlock", cell, slot))
+                actions += self._unlocking(cell, item)
             elif item.label and self.has_room:
                 actions.append(Action(f"obtain item with label {item.label}", "obtain", cell))
         return actions

@@ -53,12 +53,14 @@ def paper_tables(answers: Sequence[Answered]) -> Iterator[Table]:
 
 
 def _measured(answers: Sequence[Answered], measure: str) -> Cell:
-    counted = [answer for answer in answers if answer.counts]
-    if measure == "Acc":
-        values = [float(answer.right) for answer in counted]
-    else:
-        played = [answer for answer in counted if not answer.failed]
-        values = [answer.score.value for answer in played if answer.score]
+    values: list[float] = []
+    for answer in answers:
+        if not answer.counts:
+            continue
+        if measure == "Acc":
+            values.append(float(answer.right))
+        elif answer.score and not answer.failed:
+            values.append(answer.score.value)
     if not values:
         return None
     factor, digits = _MEASURES[measure]

@@ -128,8 +128,10 @@ def _joined(action: Any, outcomes: Mapping[Any, list[Any]], notes: list[str]) ->
 
 def _parted(action: Any, outcomes: dict[Any, list[Any]], notes: list[str]) -> dict[Any, list[Any]]:
     """Ranges in ascending order that share no number: what two share, the one listed first keeps, as in the paper's code."""
+    if not outcomes:
+        return outcomes
     are_ranges = all(range_of(outcome) is not None for outcome in outcomes)
-    if not outcomes or not are_ranges:
+    if not are_ranges:
         return outcomes
     ranges = []
     for place, (outcome, gone) in enumerate(outcomes.items()):
