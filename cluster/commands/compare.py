@@ -101,6 +101,11 @@ def forests(runs: Sequence[Run], players: Sequence[str] | None, column: str | No
     return [forest_figure(first, other, column) for other in same]
 
 
+def _by_default(planned: Sequence[str], several: bool) -> Sequence[str]:
+    """Of several runs their models, which are planned first, of a single one all players."""
+    return planned[:1] if several else planned
+
+
 def sides_of(runs: Sequence[Run], players: Sequence[str] | None = None) -> list[Side]:
     """Who is compared, the side that the others are compared with in front.
 
@@ -114,10 +119,7 @@ def sides_of(runs: Sequence[Run], players: Sequence[str] | None = None) -> list[
         here = list(dict.fromkeys(run.planned["player"].to_pylist()))
         known.update(here)
         suite = make_suite(run.config["suite"])
-        chosen = players
-        if not chosen:
-            # By default the models of several runs, which are planned first, or all players of one run.
-            chosen = here[:1] if several else here
+        chosen = players or _by_default(here, several)
         for player in here:
             if player in chosen:
                 found.append((player, run, suite))

@@ -337,8 +337,10 @@ def _joined_spending(target: Run, others: Sequence[Run]) -> Spending:
     """
     before = target.spending
     found = [*before.merged]
+    highest = before.highest
     for run in others:
         found += _parts_bought(run)
+        highest = max(highest, run.spending.highest)
     parts: list[MergedPart] = []
     # the longest and dearest first, so that earlier states of a run meet the latest one
     for part in sorted(found, key=lambda part: (len(part.sessions), part.total), reverse=True):
@@ -346,7 +348,6 @@ def _joined_spending(target: Run, others: Sequence[Run]) -> Spending:
         held = any(sessions <= set(kept.sessions) for kept in parts)
         if not held:
             parts.append(part)
-    highest = max([before.highest, *(run.spending.highest for run in others)])
     spent = before.own + sum(part.total for part in parts)
     return Spending(spent, 0.0, highest, tuple(parts))
 

@@ -9,7 +9,7 @@ import functools
 import re
 import shlex
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -62,16 +62,26 @@ def serve_overrides(given: Sequence[str]) -> list[str]:
         raise UserError(
             f"model={chosen['model']}: the player is the program that connects; player=NAME gives it a name"
         )
-    names = {"player": chosen.get("player", ""), "version": chosen.get("version", "")}
-    for key, name in names.items():
-        if key in chosen and not _NAME.fullmatch(name):
-            raise UserError(
-                f"{key}={name}: must be up to 64 letters, digits or . _ + -, beginning with a letter or digit"
-            )
-    if not names["player"]:
+    player = _name_given(chosen, "player")
+    version = _name_given(chosen, "version")
+    if not player:
         raise UserError("player: is missing; player=NAME is who plays, as tables and ids will call it")
-    others = [override for override in given if override.partition("=")[0] not in names]
-    return [*others, "model=agent", f"model.name='{names['player']}'", f"model.engine.version='{names['version']}'"]
+    others = [override for override in given if override.partition("=")[0] not in ("player", "version")]
+    return [*others, "model=agent", f"model.name='{player}'", f"model.engine.version='{version}'"]
+
+
+def _name_given(chosen: Mapping[str, str], key: str) -> str:
+    """The name that an override KEY=NAME gives; empty where there is none.
+
+    Raises:
+        UserError: it is no name.
+    """
+    if key not in chosen:
+        return ""
+    name = chosen[key]
+    if not _NAME.fullmatch(name):
+        raise UserError(f"{key}={name}: must be up to 64 letters, digits or . _ + -, beginning with a letter or digit")
+    return name
 
 
 def _limits(options: argparse.Namespace) -> Limits:

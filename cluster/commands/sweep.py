@@ -77,14 +77,8 @@ def _combinations(overrides: Sequence[str]) -> Iterator[list[str]]:
     Raises:
         UserError: an override cannot be read.
     """
-    try:
-        parsed = OverridesParser.create().parse_overrides(list(overrides))
-    except OverrideParseException as error:
-        raise UserError(f"{error.override.partition('=')[0]}: cannot be read as KEY=VALUE") from error
-    except RecursionError as error:
-        raise UserError("an override is nested too deep to be read") from error
     several = []
-    for each in parsed:
+    for each in _parsed(overrides):
         # Hydra's own say how a multirun works, and not what is played.
         group = each.key_or_group or ""
         of_hydra = each.is_hydra_override() or group.startswith("hydra/")
@@ -92,6 +86,16 @@ def _combinations(overrides: Sequence[str]) -> Iterator[list[str]]:
             several.append(_choices(each))
     for combination in itertools.product(*several):
         yield list(combination)
+
+
+def _parsed(overrides: Sequence[str]) -> list[Override]:
+    try:
+        found: list[Override] = OverridesParser.create().parse_overrides(list(overrides))
+    except OverrideParseException as error:
+        raise UserError(f"{error.override.partition('=')[0]}: cannot be read as KEY=VALUE") from error
+    except RecursionError as error:
+        raise UserError("an override is nested too deep to be read") from error
+    return found
 
 
 def _choices(override: Override) -> list[str]:

@@ -88,19 +88,25 @@ def _send_or_exit(run_dir: Path, section: Mapping[str, Any]) -> None:
         sys.exit(1)
 
 
-def tracker_section(stored: Mapping[str, Any] | None, overrides: Sequence[str]) -> dict[str, Any]:
-    """The tracker's settings: as named, else as the run had them, else as the tracker's file says.
-
-    Raises:
-        UserError: an override is none of a tracker's.
-    """
+def _settings_named(overrides: Sequence[str]) -> set[str]:
+    """The tracker's settings that are given; an empty name for the tracker itself, as tracker=NAME."""
     named = set()
     for override in overrides:
         key, _, _ = override.lstrip("+").partition("=")
         section, _, name = key.partition(".")
         if section != "tracker":
             raise UserError(f"{override}: only the tracker's settings can be given here, as tracker.KEY=VALUE")
-        named.add(name)  # an empty one for tracker=NAME
+        named.add(name)
+    return named
+
+
+def tracker_section(stored: Mapping[str, Any] | None, overrides: Sequence[str]) -> dict[str, Any]:
+    """The tracker's settings: as named, else as the run had them, else as the tracker's file says.
+
+    Raises:
+        UserError: an override is none of a tracker's.
+    """
+    named = _settings_named(overrides)
     given = list(overrides)
     if "" not in named:
         given.insert(0, "tracker=wandb")

@@ -44,6 +44,15 @@ PROVEN = re.compile(
 Verdict = Literal["fatal", "give up the GPU", "retry"]
 
 
+def _passes(reason: BaseException) -> bool:
+    """Whether it passes by itself, such as a busy hub or a port that is taken; wrong settings do not."""
+    if isinstance(reason, HubBusyError):
+        return True
+    if isinstance(reason, EngineSettingsError):
+        return False
+    return PASSING.search(str(reason)) is not None
+
+
 class StartFailures:
     """Failed starts in a row, by slot and by GPU, and which causes were seen where."""
 
@@ -75,14 +84,10 @@ class StartFailures:
             reason: The engine's error.
         """
         cause = str(reason)
-        of_settings = isinstance(reason, EngineSettingsError)
-        passing = not of_settings and PASSING.search(cause) is not None
+        passing = _passes(reason)
         self._tries[slot] += 1
-        self._asked[slot] = 0.0
-        if isinstance(reason, HubBusyError):
-            passing = True
-            self._asked[slot] = reason.retry_after
-        # What passes by itself, such as a busy hub or a port that is taken, counts only once it has lasted.
+        self._asked[slot] = reason.retry_after if isinstance(reason, HubBusyError) else 0.0
+        # What passes by itself counts only once it has lasted.
         if passing and self._seconds_since_first(slot) < PASSING_SECONDS:
             return "retry"
         self.counted[slot] = self.counted.get(slot, 0) + 1
@@ -93,7 +98,7 @@ class StartFailures:
         self._places[alike].add(where)
         # Nothing has started yet: the model or its settings may be at fault, and then no further try helps.
         if not self._any_started:
-            if of_settings or PROVEN.search(cause):
+            if isinstance(reason, EngineSettingsError) or PROVEN.search(cause):
                 return "fatal"
             # One broken GPU says nothing about the model, two that fail alike do.
             several = len(self._places[alike]) > 1

@@ -399,16 +399,19 @@ def _file(settings: Mapping[str, Any], name: str) -> str | None:
     # Neither a folder nor a repository of the hub.
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", model):
         return None
+    return _cached(model, name, passed.get("tokenizer_revision") or settings.get("revision"))
+
+
+def _cached(model: str, name: str, revision: str | None) -> str | None:
+    """A file in the cache of the hub; None where it is not there, or known to be missing from the repository."""
     try:
         from huggingface_hub import try_to_load_from_cache
     except ImportError:
         return None
-    revision = passed.get("tokenizer_revision") or settings.get("revision")
-    cached = try_to_load_from_cache(model, name, revision=revision)
-    # Not there, or known to be missing from the repository.
-    if not isinstance(cached, str):
+    path = try_to_load_from_cache(model, name, revision=revision)
+    if not isinstance(path, str):
         return None
-    return _text(Path(cached))
+    return _text(Path(path))
 
 
 def _text(path: Path) -> str | None:

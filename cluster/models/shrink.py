@@ -131,6 +131,13 @@ def _small_vision(vision: Mapping[str, Any]) -> dict[str, Any]:
     return small
 
 
+def _first_kinds(layers: list[str]) -> list[str]:
+    """The kinds of the first layers, as far as the first one with full attention."""
+    if "full_attention" in layers:
+        return layers[: layers.index("full_attention") + 1]
+    return layers[:2]
+
+
 def _small_text(text: Mapping[str, Any]) -> dict[str, Any]:
     small = _small(text, TEXT)
     # No head of the cache serves several.
@@ -138,9 +145,7 @@ def _small_text(text: Mapping[str, Any]) -> dict[str, Any]:
         small["num_key_value_heads"] = small["num_attention_heads"]
     small["max_position_embeddings"] = max(LONGEST, text.get("max_position_embeddings") or 0)
     layers = list(text.get("layer_types") or [])
-    kinds = layers[:2]
-    if "full_attention" in layers:
-        kinds = layers[: layers.index("full_attention") + 1]
+    kinds = _first_kinds(layers)
     if len(kinds) > 1:
         small["layer_types"] = kinds
     small["num_hidden_layers"] = max(2, len(kinds))

@@ -43,18 +43,26 @@ def choose(sizes: Sequence[int], everything: bool = False) -> list[list[int]]:
     if not full:
         return []
     highest = max(full)
-    groups: list[list[int]] = [[]]
-    room = TARGET_BYTES
+    chosen = []
     for number, size in enumerate(sizes):
         # Smaller parts are merged along with those of a full tier, so that rows stay in their order.
-        if size >= done or _tier(size) > highest:
-            continue
+        if size < done and _tier(size) <= highest:
+            chosen.append(number)
+    return [group for group in _within_target(chosen, sizes) if len(group) > 1]
+
+
+def _within_target(parts: Sequence[int], sizes: Sequence[int]) -> list[list[int]]:
+    """Parts that follow one another, in groups that take no more than the target together."""
+    groups: list[list[int]] = [[]]
+    room = TARGET_BYTES
+    for number in parts:
+        size = sizes[number]
         if size > room:
             groups.append([])
             room = TARGET_BYTES
         groups[-1].append(number)
         room -= size
-    return [group for group in groups if len(group) > 1]
+    return groups
 
 
 def _tier(size: int) -> int:

@@ -128,20 +128,23 @@ def _success_table(cells: Mapping[CellKey, Games]) -> Table:
     )
 
 
+def _played_shortcuts(task: str, level: str, shortcuts: Mapping[CellKey, Games]) -> dict[str, Estimate]:
+    """What each shortcut that this run has played reaches in a cell, modes together."""
+    wins: dict[str, list[bool]] = {}
+    for (player, _, of_task, of_level), games in shortcuts.items():
+        in_cell = of_task == task and of_level == level
+        if in_cell and games.played.any():
+            won = games.success[games.played].tolist()
+            wins.setdefault(player, []).extend(won)
+    return {player: proportion_estimate(won) for player, won in wins.items()}
+
+
 def best_shortcut(
     task: str, level: str, shortcuts: Mapping[CellKey, Games]
 ) -> tuple[Estimate | float | None, str | None]:
     """What the best shortcut reaches in a cell and its name: of those played in this run, or else as stored, and learned."""
-    # 1. Shortcuts that this run has played, modes together.
-    of_run: dict[str, list[bool]] = {}
-    for (player, _, of_task, of_level), games in shortcuts.items():
-        in_cell = of_task == task and of_level == level
-        if in_cell and games.played.any():
-            wins = games.success[games.played].tolist()
-            of_run.setdefault(player, []).extend(wins)
-    reached: dict[str, Estimate | float] = {}
-    for player, of_player in of_run.items():
-        reached[player] = proportion_estimate(of_player)
+    # 1. Shortcuts that this run has played.
+    reached: dict[str, Estimate | float] = {**_played_shortcuts(task, level, shortcuts)}
     # 2. If it has played none, the stored measurements.
     if not reached:
         reached |= _stored_shortcuts(task, level)

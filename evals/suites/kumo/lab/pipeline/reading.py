@@ -79,13 +79,18 @@ def lint_book(book: str, task: Task) -> list[str]:
     if not book.startswith("# "):
         found.append('chatter: the first line must be "# " and the title')
     found += _misspelled(book, task)
-    # An outcome only ever rules out; a sentence that says otherwise misleads about the rules of the game.
+    for sentence in _confirming(book, task):
+        found.append(f"confirmed: {brief(sentence, 120)!r} says what an outcome speaks for")
+    return found
+
+
+def _confirming(book: str, task: Task) -> Iterator[str]:
+    """Sentences that mislead about the rules of the game: an outcome only ever rules out, and speaks for no truth."""
     for sentence in re.split(r"(?<=[.;])\s+", book):
         if not _PROVES.search(sentence):
             continue
         if any(name in sentence for name in task.truths):
-            found.append(f"confirmed: {brief(sentence, 120)!r} says what an outcome speaks for")
-    return found
+            yield sentence
 
 
 def _misspelled(book: str, task: Task) -> list[str]:
