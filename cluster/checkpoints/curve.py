@@ -125,10 +125,11 @@ def _holm(effects: Sequence[Effect | None]) -> dict[int, float]:
 
 def curve_figure(points: Sequence[Point], title: str) -> Figure:
     """All measures over the steps, in their order."""
-    series = [
-        Series(measure, tuple(str(point.step) for point in found), tuple(point.estimate for point in found))
-        for measure, found in by_measure(points).items()
-    ]
+    series = []
+    for measure, found in by_measure(points).items():
+        steps = tuple(str(point.step) for point in found)
+        estimates = tuple(point.estimate for point in found)
+        series.append(Series(measure, steps, estimates))
     return Figure("checkpoints", title, "lines", tuple(series), x_label="step", y_label="score")
 
 

@@ -16,11 +16,13 @@ from envs.settings import Setting, settings_of
 
 def settable(cls: Any) -> Mapping[str, Setting]:
     """The arguments of a constructor that a configuration can set."""
-    return {
-        name: setting
-        for name, setting in settings_of(cls).items()
-        if name not in (*GIVEN, "extra") and "Callable" not in str(setting.kind)
-    }
+    found = {}
+    for name, setting in settings_of(cls).items():
+        is_given = name in (*GIVEN, "extra")
+        is_function = "Callable" in str(setting.kind)
+        if not is_given and not is_function:
+            found[name] = setting
+    return found
 
 
 def helps_of(cls: type) -> dict[str, str]:

@@ -56,12 +56,12 @@ class Endpoint:
         self._secrets = tuple(secret for secret in (key, *secrets) if secret)
         self._http_error = httpx.HTTPError
         self._no_connection = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
+        sent = {"authorization": f"Bearer {key}"} if key else {}
+        for name, value in headers.items():
+            if name not in self._of_turn:
+                sent[name.lower()] = value
         self._client = httpx.AsyncClient(
-            headers={
-                **({"authorization": f"Bearer {key}"} if key else {}),
-                **{name.lower(): value for name, value in headers.items() if name not in self._of_turn},
-                "accept-encoding": "identity",
-            },
+            headers={**sent, "accept-encoding": "identity"},
             # the bound for the whole exchange is ours: the client's own count from byte to byte
             timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
             verify=_certificates(),

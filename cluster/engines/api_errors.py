@@ -201,12 +201,19 @@ _ANSI = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|
 def clean(text: str, secrets: Collection[str]) -> str:
     """An endpoint's words in one line: no secrets, which some repeat in part, and no terminal or text-direction codes."""
     text = _ANSI.sub("", text[:WORDS_KEPT])
-    text = "".join(sign if sign.isspace() or unicodedata.category(sign)[0] != "C" else "" for sign in text)
+    text = "".join(sign for sign in text if not _is_code(sign))
     text = redacted(text, secrets)
     for secret in secrets:
         text = without_secret(text, secret)
     printable = "".join(sign if sign.isprintable() else " " for sign in text)
     return " ".join(printable.split())
+
+
+def _is_code(sign: str) -> bool:
+    """Whether it controls a terminal or the direction of text, in place of being shown; spaces do not."""
+    if sign.isspace():
+        return False
+    return unicodedata.category(sign).startswith("C")
 
 
 def without_secret(text: str, secret: str) -> str:

@@ -135,8 +135,8 @@ def model_reasons(reasoning: bool, effort: str | None) -> bool:
 
 def expected_tokens(request: Request) -> int:
     """A guess at a prompt's tokens."""
-    return sum(
-        len(part) // 4 if isinstance(part, str) else PICTURE_TOKENS
-        for message in request.chat
-        for part in message.parts
-    )
+    tokens = 0
+    for message in request.chat:
+        for part in message.parts:
+            tokens += len(part) // 4 if isinstance(part, str) else PICTURE_TOKENS
+    return tokens

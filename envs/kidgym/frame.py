@@ -58,10 +58,11 @@ class Frame(Scene, Picture):
     def from_json(cls, fields: dict[str, Any]) -> Frame:
         """The inverse of ``to_json``, from tuples or from the lists of parsed JSON."""
         hint = fields["hint"]
+        agent = fields["agent"]
         return cls(
             background=fields["background"],
             cells=tuple((x, y, Item(*item)) for x, y, item in fields["cells"]),
-            agent=(fields["agent"][0], fields["agent"][1], fields["agent"][2]),
+            agent=(agent[0], agent[1], agent[2]),
             backpack=tuple(None if item is None else Item(*item) for item in fields["backpack"]),
             hint=None if hint is None else _hint_from_json(hint),
             cell_pixels=fields["cell_pixels"],

@@ -183,16 +183,14 @@ def permuted(domain: Domain, seed: int = 0) -> Domain:
     rng = random.Random(f"kumo/permuted/{domain.name}/{seed}")
     order = rng.sample(domain.truths, len(domain.truths))
     other = dict(zip(order, order[1:] + order[:1], strict=True))
-    actions = tuple(
-        dataclasses.replace(
-            action,
-            states=tuple(
-                state._replace(rules_out=tuple(other[truth] for truth in state.rules_out)) for state in action.states
-            ),
-        )
-        for action in domain.actions
-    )
-    return dataclasses.replace(domain, name=f"{domain.name}_permuted_{seed}", actions=actions)
+    actions = []
+    for action in domain.actions:
+        states = []
+        for state in action.states:
+            gone = tuple(other[truth] for truth in state.rules_out)
+            states.append(state._replace(rules_out=gone))
+        actions.append(dataclasses.replace(action, states=tuple(states)))
+    return dataclasses.replace(domain, name=f"{domain.name}_permuted_{seed}", actions=tuple(actions))
 
 
 # --- as names: what stands in a plan instead of the name of a domain --------------------------------------------------
@@ -357,6 +355,15 @@ def _named(structure: Structure, table: Table, name: str, rng: random.Random) ->
     names = draw_names(structure.truths + structure.actions + structure.states, structure.names, rng)
     truths, actions = names[: structure.truths], names[structure.truths : structure.truths + structure.actions]
     states = [outcome.lower() for outcome in names[-structure.states :]]
+    described: dict[str, Any] = {}
+    for action, outcomes in zip(actions, table, strict=True):
+        states_of_action = {}
+        for state, gone in zip(states, outcomes, strict=True):
+            states_of_action[state] = [truths[truth] for truth in sorted(gone)]
+        described[action] = {
+            "definition": f"{action} is one of the probes that show something about an item.",
+            "outcomes": states_of_action,
+        }
     data = {
         "name": name,
         "title": "Drawn by Chance",
@@ -365,16 +372,7 @@ def _named(structure: Structure, table: Table, name: str, rng: random.Random) ->
         "action": {"singular": "probe", "plural": "probes"},
         # Nothing is true of a drawn item but its rules, so its definition only says what it is.
         "truths": {item: f"{item} is one of the items of this made-up world." for item in truths},
-        "actions": {
-            action: {
-                "definition": f"{action} is one of the probes that show something about an item.",
-                "outcomes": {
-                    state: [truths[truth] for truth in sorted(gone)]
-                    for state, gone in zip(states, outcomes, strict=True)
-                },
-            }
-            for action, outcomes in zip(actions, table, strict=True)
-        },
+        "actions": described,
     }
     return parse_domain(data, name)
 

@@ -87,10 +87,9 @@ class _Games:
     def __init__(self, domain: Domain, truths: int, actions: int, give_aways: bool) -> None:
         self.domain, self.truths, self.actions, self.give_aways = domain, truths, actions, give_aways
         self._allowed: dict[tuple[str, str, str], list[int]] = {}
-        self.usable = {
-            truth: [action for action in domain.actions if self.allowed("agree", truth, action)]
-            for truth in domain.truths
-        }
+        self.usable: dict[str, list[Action]] = {}
+        for truth in domain.truths:
+            self.usable[truth] = [action for action in domain.actions if self.allowed("agree", truth, action)]
         self.one_sided = actions // _ONE_SIDED_IN
         self.right = [truth for truth in domain.truths if self.has_enough(truth)]
         self.seen: set[tuple[frozenset[str], frozenset[str]]] = set()

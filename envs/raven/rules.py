@@ -108,11 +108,11 @@ def valid_rules(layout: Layout, group: int) -> tuple[tuple[Rule, float], ...]:
 @cache
 def _wheel(layout: Layout, group: int, changing: bool | None) -> tuple[tuple[Rule, ...], tuple[float, ...]]:
     """The valid rules of a group with their cumulated weights; with ``changing`` only those that change something, or not."""
-    valid = [
-        (rule, weight)
-        for rule, weight in valid_rules(layout, group)
-        if changing is None or changing == (rule.name != "Constant")
-    ]
+    valid = []
+    for rule, weight in valid_rules(layout, group):
+        changes = rule.name != "Constant"
+        if changing is None or changes == changing:
+            valid.append((rule, weight))
     rules, weights = zip(*valid, strict=True)
     return rules, tuple(accumulate(weights))
 

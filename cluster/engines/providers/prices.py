@@ -85,11 +85,19 @@ def prices_for(provider: str, settings: Mapping[str, Any]) -> Prices:
 def _prices(row: Mapping[str, Any], given: Mapping[str, float], hour: bool, discount: float) -> Prices:
     """The four prices; where a cache has none of its own, its tokens cost as much as others of the prompt."""
     prompt = given.get("prompt_price", row.get("prompt", 0.0) * discount)
-    written = (row.get("cache_write_1h") if hour else None) or row.get("cache_write")
-    read = row.get("cache_read")
+    completion = given.get("completion_price", row.get("completion", 0.0) * discount)
+    cache_read = cache_write = prompt
+    # Beside a prompt's price by hand, the table's prices of caches do not hold.
+    if "prompt_price" not in given:
+        read = row.get("cache_read")
+        if read is not None:
+            cache_read = read * discount
+        written = (row.get("cache_write_1h") if hour else None) or row.get("cache_write")
+        if written is not None:
+            cache_write = written * discount
     return Prices(
         prompt,
-        given.get("completion_price", row.get("completion", 0.0) * discount),
-        given.get("cache_read_price", prompt if read is None or "prompt_price" in given else read * discount),
-        given.get("cache_write_price", prompt if written is None or "prompt_price" in given else written * discount),
+        completion,
+        given.get("cache_read_price", cache_read),
+        given.get("cache_write_price", cache_write),
     )

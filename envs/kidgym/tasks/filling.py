@@ -107,12 +107,15 @@ class Filling(World):
 
     def choices(self) -> list[Action]:
         """Every piece at every free position."""
-        return [
-            Action(f"place the piece from backpack {letter} into the grid at position {roman}", "place", cell, slot)
-            for roman, cell in zip(ROMAN, self.blanks, strict=False)
-            if self.scene[cell].sprite.startswith("roman/")
-            for slot, letter in slots(self.backpack)
-        ]
+        actions = []
+        for roman, cell in zip(ROMAN, self.blanks, strict=False):
+            is_free = self.scene[cell].sprite.startswith("roman/")
+            if not is_free:
+                continue
+            for slot, letter in slots(self.backpack):
+                text = f"place the piece from backpack {letter} into the grid at position {roman}"
+                actions.append(Action(text, "place", cell, slot))
+        return actions
 
     def perform(self, action: Action) -> bool:
         """Put the piece in place of the marker."""

@@ -101,12 +101,15 @@ class Sorting(World):
 
     def choices(self) -> list[Action]:
         """Every animal on every free position."""
-        return [
-            Action(f"place animal from backpack {letter} at grid {roman}", "place", cell, slot)
-            for roman, cell in zip(ROMAN, self.positions, strict=False)
-            if self.scene[cell].sprite.startswith("roman/")
-            for slot, letter in slots(self.backpack)
-        ]
+        actions = []
+        for roman, cell in zip(ROMAN, self.positions, strict=False):
+            is_free = self.scene[cell].sprite.startswith("roman/")
+            if not is_free:
+                continue
+            for slot, letter in slots(self.backpack):
+                text = f"place animal from backpack {letter} at grid {roman}"
+                actions.append(Action(text, "place", cell, slot))
+        return actions
 
     def perform(self, action: Action) -> bool:
         """Put the animal in place of the marker."""

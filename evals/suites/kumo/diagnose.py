@@ -31,6 +31,15 @@ def diagnose_kumo(plan: pa.Table, ledger: pa.Table) -> Sequence[Table]:
     return tables
 
 
+def _whole_regret(lost: Sequence[float], tests: int) -> float | None:
+    """What a run's tests lost together; None where it is not known of each."""
+    return sum(lost) if len(lost) == tests else None
+
+
+def _exactly_ended(runs: Sequence[Run], ending: str) -> Estimate:
+    return share_of(runs, lambda run: run.exact_ending == ending)
+
+
 def _planning_table(groups: dict[tuple[str, ...], list[Run]]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for key, runs in groups.items():
@@ -40,7 +49,7 @@ def _planning_table(groups: dict[tuple[str, ...], list[Run]]) -> Table:
                 *key,
                 len(runs),
                 tests,
-                mean_of(runs, lambda run: sum(run.regret) if len(run.regret) == run.tests else None),
+                mean_of(runs, lambda run: _whole_regret(run.regret, run.tests)),
                 _best([lost for run in runs for lost in run.regret]),
                 sum(run.idle_tests for run in runs) / tests if tests else None,
                 sum(run.late_tests for run in runs) / tests if tests else None,
@@ -85,19 +94,21 @@ def _deduction_table(groups: dict[tuple[str, ...], list[Run]]) -> Table:
 
 def _exact_table(groups: dict[tuple[str, ...], list[Run]]) -> Table:
     """Both where all that follows from the guarantee counts as certain."""
-    rows: list[tuple[Cell, ...]] = [
-        (
-            *key,
-            len(runs),
-            mean_of(runs, lambda run: run.exact_certain_after),
-            mean_of(runs, lambda run: run.exact_late_tests),
-            mean_of(runs, lambda run: sum(run.exact_regret) if len(run.exact_regret) == run.tests else None),
-            _best([lost for run in runs for lost in run.exact_regret]),
-            *(share_of(runs, lambda run: run.exact_ending == ending) for ending in (*ENDINGS, "")),  # noqa: B023
-            share_of(runs, lambda run: run.success and run.exact_ending != "certain"),
+    rows: list[tuple[Cell, ...]] = []
+    for key, runs in groups.items():
+        endings = [_exactly_ended(runs, ending) for ending in (*ENDINGS, "")]
+        rows.append(
+            (
+                *key,
+                len(runs),
+                mean_of(runs, lambda run: run.exact_certain_after),
+                mean_of(runs, lambda run: run.exact_late_tests),
+                mean_of(runs, lambda run: _whole_regret(run.exact_regret, run.tests)),
+                _best([lost for run in runs for lost in run.exact_regret]),
+                *endings,
+                share_of(runs, lambda run: run.success and run.exact_ending != "certain"),
+            )
         )
-        for key, runs in groups.items()
-    ]
     return Table(
         name="kumo_guarantee",
         title="KUMO: planning and deduction by the guarantee",

@@ -70,12 +70,13 @@ def gain_figures(answers: Sequence[Answered]) -> Iterator[Figure]:
 
 
 def _means(answers: Sequence[Answered]) -> dict[tuple[str, str, str, str, str], float]:
-    return {
-        (cell.player, cell.measure, cell.cell["style"], cell.cell["prior"], cell.cell["stage"]): sum(cell.values)
-        / len(cell.values)
-        for cell in run_cells(answers, "chain")
-        if cell.measure in _MEASURES and cell.values
-    }
+    means = {}
+    for cell in run_cells(answers, "chain"):
+        if cell.measure in _MEASURES and cell.values:
+            place = cell.cell
+            key = cell.player, cell.measure, place["style"], place["prior"], place["stage"]
+            means[key] = sum(cell.values) / len(cell.values)
+    return means
 
 
 def _published_means() -> dict[tuple[str, str, str, str, str], float]:

@@ -125,6 +125,12 @@ def _outcome(task: LikelyTask, search: BayesSearch, game: _Tally) -> Outcome:
     here = search.values(game.taken)
     last = search.wrong if game.named is None else here[game.named]
     posterior = task.posterior(game.taken)
+    confidence = None
+    chance_of_right = float(success)
+    if game.chances is not None:
+        chance_of_right = game.chances[task.right]
+        if game.named is not None:
+            confidence = game.chances[game.named]
     return Outcome(
         success=success,
         steps=len(game.taken) + (game.named is not None),
@@ -138,8 +144,8 @@ def _outcome(task: LikelyTask, search: BayesSearch, game: _Tally) -> Outcome:
             "answer_regret": max(0.0, last - min(here.values())),
             "unread_regret": float(game.parse_errors),
             "stated": game.chances is not None,
-            "confidence": None if game.chances is None or game.named is None else game.chances[game.named],
-            "log_loss": _log_loss(float(success) if game.chances is None else game.chances[task.right]),
+            "confidence": confidence,
+            "log_loss": _log_loss(chance_of_right),
             "posterior_log_loss": _log_loss(posterior[task.right]),
         },
     )
