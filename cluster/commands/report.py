@@ -188,7 +188,7 @@ def _contents(joint: Report, files: Files) -> dict[Path, bytes]:
         return found
     from evals.archive.one_file import one_file
     from evals.report.build import figure_files, latex_files, page_of  # matplotlib takes a second to import
-    from evals.report.draw import Look
+    from evals.report.panels import Look
 
     if files.html:
         found[files.html] = one_file(page_of(joint)).encode()

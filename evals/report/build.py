@@ -7,11 +7,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 from evals.figures import Figure
-from evals.report.draw import PLAIN, Format, Look, draw
+from evals.report.draw import Format, draw
 from evals.report.episodes import select
 from evals.report.joint import Report
 from evals.report.latex import document, latex, latex_figure
 from evals.report.page import Page, Section, figure_parts, table_parts
+from evals.report.panels import PLAIN, Look
 from evals.report.parts import settings_text, versions_table
 from evals.suite import built_in_names
 from evals.tables import Table

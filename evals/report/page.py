@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evals.figures import Figure
-from evals.report.draw import Look, draw
+from evals.report.draw import draw
 from evals.report.episodes import Prompt, Shown
 from evals.report.latex import best_cells
+from evals.report.panels import Look
 from evals.stats.intervals import Estimate
 from evals.tables import Cell, Table, format_cell, is_number
 

@@ -16,7 +16,9 @@ from matplotlib.ticker import FixedFormatter, FuncFormatter
 
 from evals.figures import Figure, Series, joined, middle
 from evals.report.build import figure_files
-from evals.report.draw import _KINDS, _STYLE, PLAIN, Look, _radar, draw
+from evals.report.draw import _KINDS, _STYLE, draw
+from evals.report.kinds import radar
+from evals.report.panels import PLAIN, Look
 from evals.stats.intervals import Estimate
 from evals.suite import suite_figures
 from evals.summary.cells import success_figure
@@ -202,7 +204,7 @@ def test_a_long_name_does_not_make_a_large_picture(kind):
 def test_a_radar_has_its_names_around_the_whole_circle_and_closes():
     values = Series("m", ("a", "b", "c", "d"), (0.1, 0.2, 0.3, 0.4))
     with rc_context(_STYLE):
-        canvas = _radar(Figure("f", "F", "dots", (values,), limits=(0, 1)), Look("text", radar=True))
+        canvas = radar(Figure("f", "F", "dots", (values,), limits=(0, 1)), Look("text", radar=True))
     [axes] = [each for each in canvas.axes if each.get_visible() and each.lines]
     angles, heights = axes.lines[0].get_data()
     assert angles == pytest.approx([0, math.pi / 2, math.pi, 3 * math.pi / 2, 0])
@@ -280,5 +282,5 @@ def test_marks_stand_where_their_values_are():
             lines += [f"=== {kind}", *told(_KINDS[kind](figure, PLAIN))]
         own = Figure("f", "F", "dots", (shown["dots"][0],), "across", "up", line=0.25)
         lines += ["=== dots beside a line", *told(_KINDS["dots"](own, Look(dark=True)))]
-        lines += ["=== radar", *told(_radar(Figure("f", "F", "dots", tuple(shown["dots"][:3]), limits=(-1, 1)), PLAIN))]
+        lines += ["=== radar", *told(radar(Figure("f", "F", "dots", tuple(shown["dots"][:3]), limits=(-1, 1)), PLAIN))]
     check_golden("drawn", "\n".join(lines))
