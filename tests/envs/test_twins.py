@@ -2,20 +2,34 @@
 
 import dataclasses
 import itertools
-import json
 
 import pytest
 
 from envs.file_picture import FilePicture
-from envs.kidgym import TASKS, Hint, Item, make
+from envs.kidgym import TASKS, Hint, Item, make, solve
 from envs.kidgym.catalog import SPRITES
 from envs.kidgym.render import sprite
 from envs.kidgym.twin import changes, name_of, twin
 from envs.page import PagePicture, Words
-from envs.raven import CONFIGURATIONS, Component, Entity, Panel, enlarged, generate, one_panel, puzzle, two_panels
+from envs.raven import (
+    CONFIGURATIONS,
+    Component,
+    Entity,
+    Generated,
+    Panel,
+    enlarged,
+    generate,
+    load,
+    one_panel,
+    one_row,
+    puzzle,
+    two_panels,
+    two_rows,
+)
 from envs.raven.published_drawing import published_raster
 from envs.raven.raster import entity_raster
 from envs.raven.twin import _look
+from tests.golden import check_golden, digest
 
 DETAILS = ("grid", "prose", "json")
 
@@ -69,33 +83,31 @@ def test_what_a_memory_task_hides_is_not_told(task):
     assert [world.frame.twin(detail) for detail in DETAILS] == [other.frame.twin(detail) for detail in DETAILS]
 
 
-def test_the_three_details_of_a_frame():
-    frame = make("DMA", 1, 2).frame
-    fields = json.loads(frame.twin("json"))
-    x, y, _ = frame.agent
-    assert fields["person"] == {"row": y + 1, "column": x + 1, "looks": "down"}
-    lines = frame.twin("grid").splitlines()
-    for thing in fields["things"]:
-        said = f"{thing['name']} [{thing['label']}]" if "label" in thing else thing["name"]
-        row = next(line for line in lines if line.startswith(f"{thing['row']}: "))
-        assert row.removeprefix(f"{thing['row']}: ").split(" | ")[thing["column"] - 1] == said
-        label = f" with the label {thing['label']}" if "label" in thing else ""
-        place = f"In row {thing['row']}, column {thing['column']} there is a {thing['name']}{label}."
-        assert place in frame.twin("prose")
-    assert lines[-1] == "Hint block: pairs at the middle: " + " / ".join(
-        " -> ".join(item["name"] for item in row) for row in fields["hint"]["rows"]
-    )
+def walk(task, level, seed):
+    """A game of perfect play, picture by picture."""
+    world = make(task, level, seed)
+    yield world.frame
+    for action in solve(world):
+        world.take(action)
+        yield world.frame
 
 
-def test_changes_are_what_differs_between_two_pictures():
-    world = make("CL", 1, 3)
-    before = world.frame
-    world.step(0)
-    said = changes(before, world.frame)
-    assert changes(before, before) == [] and any(" is gone from row" in clause for clause in said)
-    assert any(clause.startswith("slot A of the backpack now holds") for clause in said)
-    back = changes(world.frame, before)
-    assert any("there is now" in clause for clause in back) and "slot A of the backpack is now empty" in back
+def test_frames_and_what_changes_in_them_are_told_as_on_record():
+    parts = ["# Frames in words: task, level, detail; digests of the words of all frames of perfect play"]
+    for task in TASKS:
+        frames = list(walk(task, 3, 5))
+        parts.append(
+            f"{task} " + " ".join(digest("\n".join(frame.twin(detail) for frame in frames)) for detail in DETAILS)
+        )
+    for task, place in (("DMA", 0), ("SE", 0), ("MFI", -1), ("PU", 1)):
+        frame = list(walk(task, 2, 7))[place]
+        parts += [line for detail in DETAILS for line in ("", f"# {task}, {detail}", frame.twin(detail))]
+    for task in ("CL", "MMA", "MFI"):
+        frames = list(walk(task, 2, 7))
+        parts += ["", f"# {task}: changes from picture to picture, and back from the last to the first"]
+        parts += ["; ".join(changes(one, other)) for one, other in itertools.pairwise([*frames, frames[0]])]
+    assert changes(frames[0], frames[0]) == []
+    check_golden("kidgym_twins", "\n".join(parts))
 
 
 # --- RAVEN -----------------------------------------------------------------------------------------------------------
@@ -136,18 +148,26 @@ def test_a_puzzle_is_told_from_its_panels_alone(name, detail, monkeypatch):
     assert puzzle(blind).twin(detail) == told == enlarged(puzzle(problem), 2).twin(detail)
 
 
-def test_panels_have_the_names_that_questions_use():
-    problem = generate("distribute_nine", 1)
-    assert list(json.loads(two_panels(problem, 0, 1).twin("json"))) == ["panels"]
-    assert [each["panel"] for each in json.loads(two_panels(problem, 0, 1).twin("json"))["panels"]] == [
-        "Left panel",
-        "Right panel",
-    ]
-    assert puzzle(problem).twin("grid").count("Answer ") == 8
-    assert "Row 3, column 3 of the matrix: ?" in puzzle(problem).twin("grid")
-    assert one_panel(problem, 8).twin("prose").startswith("Panel: ")
-    divided = generate("left_center_single_right_center_single", 1)
-    assert one_panel(divided, 0).twin("grid").startswith("A vertical line divides every panel.\nPanel:\n  left part: ")
+def test_panels_are_told_as_on_record():
+    parts = ["# Pictures in words: digests of a panel, two panels, a row, two rows and the puzzle, for each detail"]
+    for name in CONFIGURATIONS:
+        for render in ("own", "official"):
+            problem = load(Generated(name, 4, render=render))
+            shown = (
+                one_panel(problem, 8),
+                two_panels(problem, 0, 1),
+                one_row(problem),
+                two_rows(problem),
+                puzzle(problem),
+            )
+            for detail in DETAILS:
+                parts.append(f"{name} {render} {detail} {' '.join(digest(each.twin(detail)) for each in shown)}")
+    problem = load(Generated("in_distribute_four_out_center_single", 0, render="official"))
+    divided = load(Generated("left_center_single_right_center_single", 1))
+    for picture in (one_panel(problem, 8), two_panels(divided, 2, 5), one_row(problem), puzzle(divided)):
+        for detail in DETAILS:
+            parts += ["", f"# {picture.arrangement} {picture.panels}, {detail}", picture.twin(detail)]
+    check_golden("raven_twins", "\n".join(parts))
 
 
 def test_pages_are_told_with_their_figures_and_files_not_at_all():
