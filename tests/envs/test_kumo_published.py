@@ -9,11 +9,13 @@ import pytest
 
 from envs.kumo.published import MalformedFolderError, benchmark_domains, import_checkout, open_domain
 from envs.kumo.published.checkout import CheckoutError, read_text
+from envs.kumo.published.command import describe
 from envs.kumo.published.importing import domain_name, warnings_to_text
 from envs.kumo.published.literals import NotDataError, read_variables
 from envs.kumo.published.outcomes import read_table, touching
 from envs.kumo.published.templates import fill, turn_templates
 from tests.envs.kumo_checkout import AGENT, EASY, FOUR, POND, POND_TASKS, write_checkout
+from tests.golden import check_golden
 
 
 def quietly(number, count, name):
@@ -99,17 +101,17 @@ def test_an_outcome_in_no_table_rules_out_nothing(brought):
     assert count.outcome == "other" and first.survivors({"Count": first.observations[2]}) == tuple(FOUR)
 
 
-def test_defects_of_domains_are_named(brought):
-    text = "\n".join(flaw.text for flaw in brought[0].of_kind("domain"))
-    for part in (
-        "'Scale' has overlapping ranges",
-        "type 'int'",
-        "reversed range 9 to 4",
-        "'Call' is a truth and an action",
-    ):
-        assert part in text
-    listed = list(warnings_to_text(brought[0]))
-    assert any(line.startswith("marsh: malformed tasks easy 0 1 2 3") for line in listed)
+def test_what_an_import_says_and_writes_is_as_on_record(tmp_path):
+    told = []
+    imported = import_checkout(write_checkout(tmp_path), tmp_path / "kumo", lambda *each: told.append(each))
+    assert told == [(1, 2, "marsh"), (2, 2, "pond")], "progress"
+    parts = [*describe(imported), *warnings_to_text(imported)]
+    for path in sorted((tmp_path / "kumo").rglob("*.json*")):
+        text = path.read_text()
+        values = map(json.loads, text.splitlines()) if path.suffix == ".jsonl" else [json.loads(text)]
+        lines = [json.dumps(value | {"book": value.get("book", "")[:40]}) for value in values]
+        parts += ["", f"# {path.relative_to(tmp_path)}", *lines]
+    check_golden("kumo_import", "\n".join(parts))
 
 
 def test_a_domain_under_two_names_is_named(tmp_path):

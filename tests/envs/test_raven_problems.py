@@ -1,9 +1,12 @@
 """Generated problems: the same everywhere, solvable from their panels, with answer sets that give nothing away."""
 
+import dataclasses
+import itertools
 from collections import Counter
 
 import pytest
 
+from envs.files.arrays import read_npz
 from envs.picture import picture_from_description
 from envs.raven import (
     CONFIGURATIONS,
@@ -16,12 +19,16 @@ from envs.raven import (
     is_noise,
     load,
     majority_vote,
+    official,
     puzzle,
     render_problem,
     solve,
+    write,
 )
+from envs.raven.commands import check, check_lines, show
 from envs.raven.generate import draw
 from envs.raven.solve import judge
+from tests.golden import check_golden, digest
 
 SEEDS = range(25)
 EVERY = [(name, style) for name in CONFIGURATIONS for style in STYLES]
@@ -196,3 +203,28 @@ def test_a_picture_of_another_difficulty_travels_and_has_another_identity():
 def test_a_difficulty_that_there_is_not_is_refused(wrong):
     with pytest.raises(ValueError, match="must be from"):
         Difficulty(**wrong)
+
+
+def test_problems_are_as_on_record(tmp_path):
+    parts = [
+        "# Problem: target, what solves it, what a vote is for; digests of its scene, pixels, files and description"
+    ]
+    for (name, style), level in itertools.product(EVERY, (None, Difficulty(2, 5))):
+        problem = generate(name, 6, style, level)
+        verdict, render = solve(problem), "own" if style == "raven" else "official"
+        picture = puzzle(load(dataclasses.replace(problem.source, render=render)))
+        write(official(problem), tmp_path / "problem")
+        arrays = read_npz(tmp_path / "problem.npz")
+        stored = b"".join(name.encode() + array.tobytes() for name, array in sorted(arrays.items()))
+        scene = digest(repr(problem)), digest(picture.render().tobytes()), digest(stored)
+        files = digest((tmp_path / "problem.xml").read_bytes()), digest(picture.description)
+        satisfied = "".join(map(str, verdict.satisfied))
+        changed = "" if level is None else " 2 5"
+        parts.append(
+            f"{name} {style}{changed}: {problem.target} {verdict.answers} {satisfied} {majority_vote(problem)} "
+            f"{' '.join(scene + files)}"
+        )
+    parts += check_lines(check(generate(name, seed, style) for name, style in EVERY[:6] for seed in range(3)))
+    for name, style in EVERY[-2:]:
+        parts += show(generate(name, 2, style), None)
+    check_golden("raven_problems", "\n".join(parts))
