@@ -2,14 +2,22 @@
 
 import asyncio
 import dataclasses
+import itertools
+from collections import Counter
 
+import pytest
+
+from envs.kidgym import TASKS
 from envs.kidgym.chance import BALANCED_CHANCE
 from envs.picture import Picture
 from evals.ledger.records import plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
 from evals.suite import built_in_players, ledger_columns, plan_for, play_episode
 from evals.suites.kidgym import KidGymSuite
+from evals.suites.kidgym.example import worked_example
+from evals.suites.kidgym.templates import load_templates
 from evals.tables import WRITERS
+from evals.types import Reply
 from tests.golden import Watched, check_golden, digest
 
 SUITE = KidGymSuite(modes=["zero_shot"], episodes=1)
@@ -28,7 +36,7 @@ def line_of(record, told=""):
     """An episode with what it is expected to take, its words, its first and last picture, and what came of it."""
     words = "\n\n".join(part for part in parts_of(record) if isinstance(part, str))
     frames = [part for part in parts_of(record) if isinstance(part, Picture)]
-    pixels = " ".join(digest(frame.render().tobytes()) for frame in (frames[0], frames[-1]))
+    pixels = " ".join(digest(frame.render().tobytes()) for frame in (*frames[:1], *frames[-1:]))
     actions = " > ".join(str(turn.action) for turn in record.turns)
     episode = record.episode
     place = f"{episode.player} {episode.task} {episode.level} {episode.mode}"
@@ -77,3 +85,54 @@ def test_a_run_is_what_it_was():
         frame = dataclasses.replace(figure, series=())
         parts += ["", f"# Figure {figure.name}: {figure.title}", drawn, digest(repr(frame))]
     check_golden("kidgym", "\n".join(parts))
+
+
+TOLD = [
+    {"modes": ["icl"], "history": "all", "feedback": ["legal", "changed", "reward"]},
+    {"modes": ["cot"], "history": 2, "past_reasoning": "kept", "option_order": "listed"},
+    {"modes": ["zero_shot"], "history": "all", "past_pictures": "text", "detail": "prose", "tell_budget": False},
+    {"modes": ["cot"], "modality": "text", "detail": "json", "history": "none"},
+    {"modes": ["zero_shot"], "modality": "both", "list_actions": False, "resolution": 96, "feedback": ["legal"]},
+]
+
+
+class Erring:
+    """Perfect play with a thought, but for every third reply, which takes the last action of the list."""
+
+    async def reply(self, turn):
+        errs = turn.number % 3 == 1
+        return Reply(turn.options[-1] if errs else turn.oracle(), reasoning=f"Thought {turn.number}.")
+
+
+def test_games_told_in_other_ways_are_what_they_were():
+    parts = ["# Settings; then: id, task, pictures needed, expected calls and tokens, words, outcome, view, actions"]
+    for told in TOLD:
+        suite = KidGymSuite(tasks=["MFI", "CO", "DMA"], levels=[2], episodes=1, **told)
+        parts.append(str(told))
+        for episode in plan_for(suite, {"model": ""}):
+            record = asyncio.run(play_episode(suite, episode, Erring()))
+            row = records_to_table([record], ledger_columns(suite)).to_pylist()[0]
+            view = suite.view({name.removeprefix("kidgym."): value for name, value in row.items()})
+            parts.append(line_of(record, f" {suite.needs.pictures} {digest(repr(view))}"))
+    parts += ["", "# Worked examples: digests of their words"]
+    for name in (*TASKS, *(f"{task}-balanced" for task in BALANCED_CHANCE)):
+        words = [part for part in worked_example(name, load_templates("")) if isinstance(part, str)]
+        parts.append(f"{name} {digest(''.join(words))}")
+    check_golden("kidgym_told", "\n".join(parts))
+
+
+@pytest.mark.parametrize("variant", ["published", "balanced"])
+def test_what_loses_games_is_what_it_was(variant):
+    """Of ten games of random play at the second level: how often each mistake, at which step; refusals and miscounts."""
+    suite = KidGymSuite(
+        tasks=list(TASKS if variant == "published" else BALANCED_CHANCE), levels=[2], modes=["zero_shot"]
+    )
+    suite = dataclasses.replace(suite, variant=(variant,), episodes=10)
+    _, records = play(suite, ["random"])
+    parts = []
+    for task, of_task in itertools.groupby(records, lambda record: record.episode.task):
+        told = [record.outcome.extra for record in of_task]
+        kinds = Counter(f"{extra['mistake']} at {extra['lost_step']}" for extra in told)
+        refused = [sum(extra[f"refused_{why}"] for extra in told) for why in ("steps", "blocked", "misfit", "full")]
+        parts.append(f"{task}: {dict(sorted(kinds.items()))} {refused} {[extra['miscount'] for extra in told]}")
+    check_golden(f"kidgym_mistakes_{variant}", "\n".join(parts))
