@@ -2,12 +2,18 @@
 
 import asyncio
 import dataclasses
+import io
+
+from rich.console import Console
 
 from evals.ledger.records import plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
 from evals.suite import built_in_players, ledger_columns, plan_for, play_episode
 from evals.suites.kumo import KumoSuite
+from evals.suites.kumo.likely import KumoLikelySuite
+from evals.suites.kumo.show import game_text
 from evals.tables import WRITERS
+from evals.types import Reply
 from tests.golden import Watched, check_golden, digest
 
 SUITE = KumoSuite(domains=["medical", "music"], difficulties=["easy", "5x7"], tasks_per_domain=3, repeats=2)
@@ -49,3 +55,77 @@ def test_a_run_is_what_it_was():
         frame = dataclasses.replace(figure, series=())
         parts += ["", f"# Figure {figure.name}: {figure.title}", drawn, digest(repr(frame))]
     check_golden("kumo", "\n".join(parts))
+
+
+TOLD = [
+    {"domains": ["fantasy"], "book": "long", "feedback": "changed"},
+    {"domains": ["education"], "book": "noisy", "history": 1, "past_reasoning": "dropped", "give_aways": True},
+    {"domains": ["chemical"], "book": "table", "option_order": "shuffled", "tell_budget": False, "max_steps": 3},
+    {"domains": ["reptiles@in"], "book": "symbolic", "list_actions": False, "history": "none"},
+    {"domains": ["aircraft"], "difficulties": ["5x8"], "valid_truths": 2, "seed": 5},
+    {"domains": ["medical"], "structure": {"names": "permuted"}},
+    {"domains": ["medical"], "structure": {"density": 0.12, "overlap": 0.2, "domains": 1}, "decoder": "strict"},
+    {"domains": ["rivers"], "world": "agree"},
+    {"domains": ["chemical"], "numeric": 0.5},
+    {"domains": ["languages"], "world": "contradict", "tell_world": False},
+    {"domains": ["national_flags"], "world": "ignore"},
+]
+
+
+class Erring:
+    """Perfect play with a thought; its second reply names the first test again, its third one nothing."""
+
+    async def reply(self, turn):
+        first, best = (turn.features()[0].action, turn.oracle())
+        said = {1: f"<ANSWER> {first} </ANSWER>", 2: "I wonder."}.get(turn.number, f"<ANSWER> {best} </ANSWER>")
+        return Reply(said, reasoning=f"Thought {turn.number}.", prompt_tokens=100 + turn.number, completion_tokens=7)
+
+
+def test_games_told_in_other_ways_are_what_they_were():
+    parts = [
+        "# Settings; then: id, what, budget and expected calls and tokens, game, prompts, outcome, view, as shown, actions"
+    ]
+    for told in TOLD:
+        suite = KumoSuite(**{"difficulties": ["easy"], "tasks_per_domain": 1, "repeats": 1, **told})
+        parts.append(str(told))
+        for episode in plan_for(suite, {"model": ""}):
+            record = asyncio.run(play_episode(suite, episode, Erring()))
+            row = records_to_table([record], ledger_columns(suite)).to_pylist()[0]
+            view = suite.view({name.removeprefix("kumo."): value for name, value in row.items()})
+            puzzle = suite.puzzle(episode.task, episode.level, episode.index)
+            place = f"{episode.id[:12]} {episode.task} {episode.level} {episode.index} {episode.seed}"
+            expected = f"{episode.budget} {episode.calls:g} {episode.prompt_tokens:.0f}"
+            chats = "\n\n".join(str(part) for turn in record.turns for said in turn.turn.chat for part in said.parts)
+            console = Console(file=io.StringIO(), width=200)
+            console.print(*game_text(puzzle, "own", "prose", 50, 1))
+            shown = console.file.getvalue()
+            kept = map(digest, (repr(puzzle.task), chats, repr(record.outcome), repr(view), shown))
+            actions = " > ".join(str(turn.action) for turn in record.turns)
+            parts.append(f"{place} {expected} {' '.join(kept)} {actions}")
+    check_golden("kumo_told", "\n".join(parts))
+
+
+def test_games_of_evidence_are_what_they_were():
+    suite = KumoLikelySuite(domains=["medical", "music"], difficulties=["easy", "3x4"], tasks_per_domain=2, repeats=2)
+    players = built_in_players(suite)
+    plan = plan_for(suite, dict.fromkeys(("oracle", "random", *suite.shortcuts), ""))
+    records = [asyncio.run(play_episode(suite, episode, players[episode.player])) for episode in plan]
+    table = records_to_table(records, ledger_columns(suite))
+    parts = ["# Episodes: id, what, budget and expected calls and tokens, prompts, outcome, view, actions"]
+    for record, row in zip(records, table.to_pylist(), strict=True):
+        episode = record.episode
+        view = suite.view({name.removeprefix("kumo_likely."): value for name, value in row.items()})
+        place = f"{episode.player} {episode.task} {episode.level} {episode.index}.{episode.repeat} {episode.seed}"
+        expected = f"{episode.budget} {episode.calls:g} {episode.prompt_tokens:.0f}"
+        chats = "\n\n".join(str(part) for turn in record.turns for said in turn.turn.chat for part in said.parts)
+        outcome = {
+            name: round(value, 9) if isinstance(value, float) else value for name, value in record.outcome.extra.items()
+        }
+        kept = map(digest, (chats, repr((record.outcome.success, record.outcome.steps, outcome)), repr(view)))
+        actions = " > ".join(str(turn.action) for turn in record.turns)
+        parts.append(f"{episode.id[:12]} {place} {expected} {' '.join(kept)} {actions}")
+    run = RunData.of_tables(plan_to_table(plan), table).of("kumo_likely")
+    for section in ("scores", "diagnostics"):
+        for each in suite.results(run, section):
+            parts += ["", f"# Table {each.name}", WRITERS[".md"](each)]
+    check_golden("kumo_likely", "\n".join(parts))
