@@ -3,13 +3,20 @@
 import asyncio
 import dataclasses
 import io
+import json
 
 from rich.console import Console
 
+from envs.kumo import generate_tasks, load_domain
 from evals.ledger.records import plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
 from evals.suite import built_in_players, ledger_columns, plan_for, play_episode
 from evals.suites.kumo import KumoSuite
+from evals.suites.kumo.lab.analysis.analyze import OpenedRun, analyze
+from evals.suites.kumo.lab.pipeline import book_prompts, prompts
+from evals.suites.kumo.lab.pipeline.proposals import schema_of
+from evals.suites.kumo.lab.trajectories.forms import FORMS
+from evals.suites.kumo.lab.trajectories.plays import Recipe, rows_of
 from evals.suites.kumo.likely import KumoLikelySuite
 from evals.suites.kumo.show import game_text
 from evals.tables import WRITERS
@@ -54,6 +61,9 @@ def test_a_run_is_what_it_was():
         )
         frame = dataclasses.replace(figure, series=())
         parts += ["", f"# Figure {figure.name}: {figure.title}", drawn, digest(repr(frame))]
+    whole = RunData.of_tables(plan_to_table(plan), records_to_table(records, ledger_columns(SUITE)))
+    for table in analyze([OpenedRun("run", whole, SUITE)]).tables:
+        parts += ["", f"# Table {table.name}", WRITERS[".md"](table)]
     check_golden("kumo", "\n".join(parts))
 
 
@@ -129,3 +139,48 @@ def test_games_of_evidence_are_what_they_were():
         for each in suite.results(run, section):
             parts += ["", f"# Table {each.name}", WRITERS[".md"](each)]
     check_golden("kumo_likely", "\n".join(parts))
+
+
+def test_what_the_lab_asks_and_writes_is_what_it_was():
+    def text_of(chat):
+        return "\n".join(f"[{said.role}] {' '.join(map(str, said.parts))}" for said in chat)
+
+    domain = load_domain("knots")
+    [task] = generate_tasks(domain, count=1, seed=3)
+    body = {
+        "title": "Knots",
+        "goal": "Find it.",
+        "truth": "knot",
+        "action": "pull",
+        "truths": "Bend, Hitch",
+        "actions": "Tug",
+    }
+    asked = prompts.configure(body, 20, 30)
+    chats = {
+        "propose": prompts.propose("craft", 3, ["Knots", "Sails"]),
+        "configure": asked,
+        **{
+            f"repair {patch}": prompts.repair(asked, "no", ["it is short", "it is wrong"], patch)
+            for patch in (False, True)
+        },
+        "write": book_prompts.write(task, domain),
+        "revise": book_prompts.revise(task, domain, "A book.", ["it lies"]),
+        "extract": book_prompts.extract(task, domain, "A book."),
+        "faults": book_prompts.find_faults(task, domain, "A book."),
+    }
+    parts = [f"{name}: {len(text_of(chat))} characters, {digest(text_of(chat))}" for name, chat in chats.items()]
+    schemas = (schema_of(3), book_prompts.extraction_schema(task), book_prompts.faults_schema())
+    parts += [
+        f"schemas: {' '.join(map(digest, schemas))}",
+        "",
+        text_of(chats["repair True"][-1:]),
+        "",
+        text_of(chats["revise"]),
+    ]
+    for reasons, plays in ((True, 2), (False, 1)):
+        rows = rows_of(Recipe("knots", book="table", seed=3, plays=plays, reasons=reasons), task)
+        for name, form in FORMS.items():
+            made = [row for each in rows for row in form.rows(each)]
+            parts.append(f"{name} {reasons}: {len(made)} rows, {digest(json.dumps(made, sort_keys=True))}")
+        parts += ["", *(said["content"] for said in rows[-1]["messages"][1:])]
+    check_golden("kumo_lab", "\n".join(parts))
