@@ -172,7 +172,7 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
         if stopped:
             watcher.finish(unscored_results(stats.to_json()))
             return CONTINUE, None
-        directory.keep_plan()
+        directory.keep_description()
         _complete(directory, resume)
         directory.refresh()
         results = _write_results(directory, score_run(directory))

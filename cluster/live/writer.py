@@ -168,7 +168,7 @@ class LiveWriter:
                 self._log.append(self._waiting())
             self._log.remove()
         except Exception as error:  # whatever it is, the run goes on
-            warn(f"the live log is no longer written; the run and its ledger are fine: {error}")
+            warn(f"the live log is no longer written, the run goes on: {error}")
             with contextlib.suppress(OSError):
                 self._log.remove()
 

@@ -47,6 +47,8 @@ class RunDirectory(Run):
         """Id of the session that commits; see ``cluster.storage.provenance``."""
         self.attempts: Mapping[str, int] = {}
         """Attempts that the ledger has of episodes that are played again."""
+        self._config_text = b""
+        """What ``config.yaml`` holds since the run began here."""
         self._lock = RunLock(path)
         self._created = False
         """Whether this process created the directory, and nobody has begun a run in it before it was claimed."""
@@ -160,6 +162,7 @@ class RunDirectory(Run):
                 write_durably(self.path / name, text.encode())
         if not begun:
             self.write_plan(plan)
+        self._config_text = (self.path / "config.yaml").read_bytes()
 
     def write_plan(self, plan: Sequence[Episode]) -> None:
         """Write the plan in place of any other."""
@@ -169,18 +172,21 @@ class RunDirectory(Run):
         pq.write_table(self.planned, sink, **PARQUET_OPTIONS)
         write_durably(self.path / "plan.parquet", sink.getvalue().to_pybytes())
 
-    def keep_plan(self) -> None:
-        """Write the plan again if somebody has removed it while the run went on: without it no command reads the run."""
+    def keep_description(self) -> None:
+        """Write plan and configuration again if they were removed while the run went on: without them no command reads it."""
         if not (self.path / "plan.parquet").exists():
             warn(f"{self.path}: plan.parquet was removed meanwhile; it is written again")
             self.write_plan(self.plan)
+        if not (self.path / "config.yaml").exists():
+            warn(f"{self.path}: config.yaml was removed meanwhile; it is written again")
+            write_durably(self.path / "config.yaml", self._config_text)
 
     def write_suite(self, section: Mapping[str, Any]) -> None:
         """Store the suite's current settings of scoring, which are part of no id, so that reports use the same."""
         if self.config["suite"] != section:
             self.config = {**self.config, "suite": section}
-            text = yaml.safe_dump(self.config, sort_keys=False, allow_unicode=True)
-            write_durably(self.path / "config.yaml", text.encode())
+            self._config_text = yaml.safe_dump(self.config, sort_keys=False, allow_unicode=True).encode()
+            write_durably(self.path / "config.yaml", self._config_text)
 
     # --- sessions ---
 

@@ -193,16 +193,21 @@ def test_running_episodes_have_their_whole_grace_time_under_ray(launch, tmp_path
     assert "running episodes were not finished" in log.read_text() and "SIGTERM received" not in log.read_text()
 
 
-def test_a_plan_that_was_removed_meanwhile_is_written_again(world, tmp_path, monkeypatch, capsys):
-    usual = module.play_on_cluster  # the fixture's
+@pytest.mark.parametrize("name", ["plan.parquet", "config.yaml"])
+def test_what_describes_the_run_is_written_again_if_it_was_removed_meanwhile(
+    world, tmp_path, monkeypatch, capsys, name
+):
+    usual, before = module.play_on_cluster, {}  # the fixture's
 
     def play(settings, todo, directory, *others):
-        (directory.path / "plan.parquet").unlink()
+        before[name] = (directory.path / name).read_bytes()
+        (directory.path / name).unlink()
         return usual(settings, todo, directory, *others)
 
     monkeypatch.setattr(module, "play_on_cluster", play)
     assert start(tmp_path / "run") == 0
-    assert "plan.parquet was removed meanwhile" in capsys.readouterr().err
+    assert f"{name} was removed meanwhile" in capsys.readouterr().err
+    assert {name: (tmp_path / "run" / name).read_bytes()} == before
     assert len(Run(tmp_path / "run").plan) == len(Run(tmp_path / "run").episodes())
 
 
