@@ -5,13 +5,15 @@ import ctypes
 import os
 import signal
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from cluster.commands import run as module
+from cluster.commands.resume import Resume
 from cluster.commands.run import run
 from cluster.config.settings import ClusterSettings, load_settings
-from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, SpendCapError, UserError
+from cluster.errors import BAD_INPUT, CONTINUE, RUN_FAILED, RunFailedError, SpendCapError, UserError
 from cluster.ray_backend import actors
 from cluster.storage.provenance import read_versions
 from cluster.storage.stored_run import Run
@@ -66,6 +68,60 @@ def test_scoring_settings_follow_the_last_command(world, tmp_path):
     config = Run(run_dir).config
     assert (config["suite"]["convention"], config["cluster"]["replicas"]) == ("natural_logs", 1)
     assert read_versions(run_dir) == sessions
+
+
+@pytest.mark.parametrize(
+    ("planned", "todo", "attempts", "stopped", "tracked", "said"),
+    [
+        (9, 9, 0, False, False, []),
+        (9, 7, 0, False, False, ["2 of 9 episodes done; resuming"]),
+        (9, 7, 3, False, False, ["2 of 9 episodes done, retrying 3 failed ones; resuming"]),
+        (9, 0, 0, True, True, ["decided", "suite by suite"]),
+        (9, 0, 0, False, False, ["complete, all 9 episodes are in the ledger; nothing to play"]),
+        (9, 0, 0, False, True, ["complete, all 9 episodes are in the ledger; nothing to play", "`raycade upload run`"]),
+    ],
+)
+def test_a_session_says_what_is_done_already(planned, todo, attempts, stopped, tracked, said):
+    spoken = []
+    stopping = SimpleNamespace(stopped=stopped, lines=lambda: ["decided", "suite by suite"])
+    run = SimpleNamespace(path="run", planned=range(planned), stopping=stopping if stopped or todo else None)
+    resume = Resume([None] * todo, dict.fromkeys(range(attempts), 1), (), (), ())
+    module._print_resume_status(run, resume, SimpleNamespace(say=spoken.append), tracked=tracked)
+    assert len(spoken) == len(said) and all(each in line for each, line in zip(said, spoken, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("written", "missing", "stopped", "code"),
+    [(True, 0, False, 0), (True, 2, False, 1), (True, 2, True, 0), (False, 0, False, 1)],
+)
+def test_a_played_run_ends_with_1_where_results_or_episodes_lack(written, missing, stopped, code, capsys):
+    results = SimpleNamespace(written=written, summary={"missing": missing, "planned": 9})
+    run = SimpleNamespace(path="run", stopping=SimpleNamespace(stopped=stopped))
+    assert module._code(run, results) == code
+    assert ("2 of 9 episodes were played and are not in the ledger" in capsys.readouterr().err) == (missing and code)
+
+
+def test_an_error_ends_a_run_with_the_code_of_its_kind():
+    errors = (UserError("x"), RunFailedError("x"), SpendCapError("x"))
+    assert [module.code_of(each) for each in errors] == [BAD_INPUT, RUN_FAILED, CONTINUE]
+
+
+def test_the_endpoint_that_a_run_began_with_is_its_endpoint(tmp_path):
+    class Paid:
+        fixed_for_run = frozenset({"base_url"})
+
+    def check(began, asked, begun=True, engine=True):
+        run = SimpleNamespace(begun=begun, config={"model": {"engine": began}} if began is not None else {}, path="run")
+        model = SimpleNamespace(engine=asked if engine else None, engine_class=Paid)
+        module._check_answering(model, run, {"model": {"engine": asked}})
+
+    one, other = {"base_url": "http://1", "timeout": 1}, {"base_url": "http://2", "timeout": 1}
+    check(one, {**one, "timeout": 2})
+    check(one, other, begun=False)
+    check(one, other, engine=False)
+    for began, asked in ((one, other), (one, {}), (None, one), ({}, one)):
+        with pytest.raises(UserError, match=f"base_url={asked.get('base_url')}: this run started with"):
+            check(began, asked)
 
 
 @pytest.mark.slow

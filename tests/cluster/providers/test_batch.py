@@ -162,12 +162,6 @@ async def test_what_a_job_did_not_come_to_is_asked_again_and_the_rest_is_taken(p
     assert read_spending(tmp_path).total == pytest.approx(10 * HALF[name]), "expired and failed turns cost nothing"
 
 
-@pytest.mark.slow
-async def test_all_games_wait_in_one_job(provider, tmp_path):
-    await play(provider, tmp_path, games=4)
-    assert [len(job["answers"]) for job in provider.jobs.values()] == [4, 4, 2, 2]
-
-
 async def test_a_job_that_takes_too_long_ends_the_run_and_is_waited_for_again(provider, tmp_path):
     provider.polls_before_end = 1_000
     (tmp_path / "plan.parquet").touch()
@@ -341,3 +335,165 @@ def test_a_busy_provider_is_given_the_time_that_it_asks_for():
     assert made._wait_after(EndpointError("busy", 429), now, 2.0) == 2.0
     with pytest.raises(EndpointError, match="wrong key"):
         made._wait_after(EndpointError("wrong key", 401), now, 2.0)
+
+
+# --- without a provider: what becomes of turns and jobs ---
+
+
+class Jobs:
+    """A provider's jobs as scripted: ``breaks`` are raised by the next calls of a kind."""
+
+    most_turns, most_bytes = 3, 10**6
+
+    def __init__(self):
+        self.made, self.taken = {}, []
+        """Turns of each batch; and the keys of those that were created, in order."""
+        self.breaks = {"create": [], "has_ended": [], "answers": [], "candidates": []}
+        self.takes_before_it_breaks = False
+        self.offered = []
+        self.without = set()
+
+    def _break(self, kind):
+        if self.breaks[kind]:
+            raise self.breaks[kind].pop(0)
+
+    async def create(self, key, bodies):
+        if self.takes_before_it_breaks or not self.breaks["create"]:
+            self.taken.append(key)
+            self.made[f"batch-{len(self.made)}"] = [*bodies]
+        self._break("create")
+        return f"batch-{len(self.made) - 1}"
+
+    async def candidates(self, key, turns, since):
+        self._break("candidates")
+        return [*self.offered, *self.made]
+
+    async def has_ended(self, batch):
+        self._break("has_ended")
+        return True
+
+    async def answers(self, batch):
+        self._break("answers")
+        return {turn: {"data": f"{batch}: {KEY}"} for turn in self.made[batch] if turn not in self.without}
+
+
+@pytest.fixture
+def jobs(tmp_path, monkeypatch):
+    """Makes connections to one provider, each as after a death of the one before; all is closed at the end."""
+    monkeypatch.setattr(connection, "FIRST_PAUSE", 0.001)
+    (tmp_path / "plan.parquet").touch()
+    made, opened = Jobs(), []
+
+    async def close_client():
+        pass
+
+    def connect(**pace):
+        provider = SimpleNamespace(address="a", status_of=lambda status, words: status, close_client=close_client)
+        wanted = {"quiet_seconds": 0.002, "poll_seconds": 0.002, "wait_hours": 1.0, **pace}
+        opened.append(connection.BatchConnection(provider, [KEY], 5.0, made, connection.Pace(**wanted)))
+        opened[-1].open(tmp_path)
+        return opened[-1]
+
+    made.connect = connect
+    return made
+
+
+def asked(through, *names):
+    """Ask these turns at once, each as the engine does: what it may cost is noted first."""
+
+    async def one(name):
+        through.counted_before({"say": name}, f"{name}-0", most=ord(name))
+        return await through.complete({"say": name}, f"{name}-0")
+
+    return asyncio.wait_for(asyncio.gather(*map(one, names), return_exceptions=True), 5)
+
+
+PASSING, REFUSED, LASTING = EndpointError("busy", 503), EndpointError("no", 400, words="no"), EndpointError("key", 401)
+
+
+async def test_turns_that_wait_go_in_one_job_and_are_never_sent_again(jobs):
+    first = jobs.connect()
+    assert await asked(first, *"abcd") == ["batch-0: [redacted]"] * 3 + ["batch-1: [redacted]"]
+    store = first.store
+    assert sorted(store.counted.values()) == [97, 98, 99, 100] and not store.open_jobs
+    first.note_price({"say": "c"}, "c-0", 2.5)
+    first.note_price({"say": "x"}, "x-0", 7.0)
+    assert (
+        first.counted_before({"say": "c"}, "c-0", 99.0) == 2.5
+        and first.counted_before({"say": "x"}, "x-0", 1.0) is None
+    )
+    await first.close()
+    again = jobs.connect()
+    assert await asked(again, *"dcba") == ["batch-1: [redacted]"] + ["batch-0: [redacted]"] * 3 and len(jobs.made) == 2
+    assert sorted(again.store.counted.values()) == [2.5, 97, 98, 100]
+    await again.close()
+
+
+@pytest.mark.parametrize("state", ["sent", "taken", "lost"])
+async def test_a_job_of_an_earlier_session_is_found_or_its_turns_are_sent_in_another(jobs, state):
+    first = jobs.connect()
+    turns = {first.store.turn_id(f"{name}-0", {"say": name}): float(most) for name, most in (("a", 3), ("b", 4))}
+    job = first.store.announce(turns)
+    if state != "lost":
+        jobs.made = {"batch-0": [*turns]}
+    if state == "sent":
+        first.store.sent(job, "batch-0")
+    jobs.made["of others"], jobs.offered = ["another turn"], ["of others"]
+    await first.close()
+    later = jobs.connect()
+    answers = await asked(later, *"ab")
+    assert answers == [f"batch-{1 if state == 'lost' else 0}: [redacted]"] * 2
+    assert len(jobs.taken) == (state == "lost") and sorted(later.store.counted.values()) == [3, 4]
+    assert not later.store.open_jobs
+    await later.close()
+
+
+@pytest.mark.parametrize("taken", [True, False])
+async def test_a_job_whose_sending_broke_is_looked_for_before_it_is_sent_again(jobs, taken):
+    jobs.breaks = {name: [PASSING] for name in jobs.breaks}
+    jobs.takes_before_it_breaks = taken
+    through = jobs.connect()
+    assert await asked(through, "a") == ["batch-0: [redacted]"]
+    assert len(jobs.made) == 1 and not any(jobs.breaks.values())
+    await through.close()
+
+
+@pytest.mark.parametrize("where", ["create", "answers"])
+async def test_a_refused_job_is_an_error_of_each_of_its_turns_and_the_next_try_is_another_turn(jobs, where):
+    jobs.breaks[where] = [REFUSED]
+    through = jobs.connect()
+    errors = await asked(through, *"ab")
+    assert [(error.status, error.meaning, error.may_cost) for error in errors] == [(400, "refused", False)] * 2
+    assert len(through.store.jobs) == 1 and not through.store.open_jobs
+    number = len(jobs.made)
+    assert await asked(through, "a") == [f"batch-{number}: [redacted]"] and len(through.store.jobs) == 2
+    await through.close()
+
+
+async def test_a_turn_that_a_job_did_not_come_to_may_be_asked_again(jobs):
+    through = jobs.connect()
+    turn = through.store.turn_id("b-0", {"say": "b"})
+    jobs.without = {turn}
+    answer, error = await asked(through, *"ab")
+    assert answer == "batch-0: [redacted]" and (error.meaning, error.may_cost) == ("passing", False)
+    assert through.store.turn_id("b-0", {"say": "b"}) == turn[:-1] + "1"
+    assert await asked(through, "b") == ["batch-1: [redacted]"]
+    await through.close()
+
+
+@pytest.mark.parametrize("error", [LASTING, PASSING], ids=str)
+@pytest.mark.parametrize("where", ["create", "has_ended", "answers"])
+async def test_what_all_turns_would_meet_is_told_to_all_and_what_was_sent_may_cost(jobs, where, error, monkeypatch):
+    monkeypatch.setattr(connection, "OUTAGE_SECONDS", 3600.0 if error is LASTING else -1.0)
+    jobs.breaks[where] = [error]
+    through = jobs.connect()
+    told = await asked(through, *"ab")
+    assert {(each.meaning, each.may_cost) for each in told} == {("lasting", True)}
+    (further,) = await asked(through, "z")
+    assert further.meaning == "lasting" and not further.may_cost
+    await through.close()
+
+
+async def test_a_folder_that_is_not_there_is_named(jobs, tmp_path):
+    with pytest.raises(EngineSettingsError, match="must be reachable"):
+        jobs.connect().open(tmp_path / "elsewhere")
