@@ -82,10 +82,19 @@ def test_a_folder_counts_by_what_is_read_of_it(tmp_path, monkeypatch):
     found = by_content(section)
     assert found == by_content(json.loads(json.dumps(section).replace(model, str(copy))))
     assert found["vllm"]["dtype"] == "auto" and found["vllm"]["none"] is None
-    (copy / "README.md").write_text("Read me.")
-    (copy / ".gitattributes").write_text("x")
+    for unread in (
+        "README.md",
+        "README.txt",
+        "LICENSE.txt",
+        ".gitattributes",
+        ".hidden.json",
+        "training.log",
+        "optimizer",
+    ):
+        (copy / unread).write_text("x")
+    (copy / "folder.json").mkdir()
     assert by_content(str(copy)) == found["model"], "nothing that is read"
-    for change in ("config.json", "chat_template.jinja", "model.safetensors"):
+    for change in ("config.json", "chat_template.jinja", "model.safetensors", "code.py", "merges.txt"):
         with (copy / change).open("ab") as file:
             file.write(b" ")
         assert by_content(str(copy)) != found["model"], change

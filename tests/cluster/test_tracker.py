@@ -1,3 +1,4 @@
+import dataclasses
 import fnmatch
 import threading
 import time
@@ -9,16 +10,19 @@ from hypothesis import strategies as st
 
 from cluster.commands import upload as upload_module
 from cluster.commands.upload import tracker_section
-from cluster.errors import UserError
+from cluster.errors import RunFailedError, UserError
 from cluster.observe.run_statistics import PlayerStatistics, RunStatistics
-from cluster.observe.tracker import FinalResults, Watcher, make_tracker
+from cluster.observe.tracker import FinalResults, Watcher, make_tracker, tracked_id
 from cluster.observe.wandb_tracker import LIVE, PROGRESS, WandbTracker, _side_by_side, _text
 from cluster.runner.messages import PlayerCounts, ReplicaUse, Report
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
 from envs.kidgym import make
+from evals.conversation import Record
+from evals.ledger.records import records_to_table
 from tests.cluster.conftest import ROOT
 from tests.cluster.test_ledger import PLAN
+from tests.toy import ToySuite
 
 PAGE = (ROOT / "docs/wandb.md").read_text()
 RESULTS = FinalResults({"episodes/done": 2.0}, {"planned": 2, "tables": []}, (), lambda count: [])
@@ -192,3 +196,67 @@ def test_nothing_is_uploaded_of_a_run_that_is_played(tmp_path, monkeypatch):
     directory.release()
     upload_module.upload(Run(directory.path), [])
     assert sent == ["wandb"]
+
+
+def test_an_upload_tells_what_was_played_and_no_speed(tmp_path, monkeypatch):
+    plan = [*PLAN[:3], *(dataclasses.replace(each, player="other") for each in PLAN[:2])]
+    tracker, suite = Recording(), ToySuite()
+    rows = records_to_table([Record(plan[0], None, "X: no", (), 1.0, "model")], {})
+    run = SimpleNamespace(path=tmp_path, plan=plan, config={"suite": {"type": "toy"}}, episodes=lambda: rows)
+    results = SimpleNamespace(summary={"planned": 5}, tables=["table"])
+    monkeypatch.setattr(upload_module, "score_run", lambda run: results)
+    monkeypatch.setattr(upload_module, "make_suite", lambda config: suite)
+    monkeypatch.setattr(upload_module, "make_tracker", lambda section: tracker)
+    monkeypatch.setattr(upload_module, "final_results", lambda *given: given)
+    tracker.start = lambda *given: tracker.calls.append(("start", *given))
+    upload_module.send(run, {"type": "recording"})
+    (start, *began), (finish, told) = tracker.calls
+    assert (start, began, finish) == ("start", [tmp_path, tracked_id(plan), run.config], "finish")
+    assert told[:2] == (run, suite) and told[3:] == ({"planned": 5}, ["table"])
+    player, failed = plan[0].player, {"episodes/done": 0, "episodes/failed": 1}
+    assert {name: told[2][name] for name in failed} == failed and told[2][f"success/{player}"] == 0
+    assert all(name.startswith(("episodes/", "success/")) for name in told[2])
+    tracker.fails_at = "finish"
+    with pytest.raises(RunFailedError, match="the tracker failed: ConnectionError: unreachable"):
+        upload_module.send(run, {"type": "recording"})
+
+
+@pytest.mark.parametrize(("ends", "code", "sent"), [(True, 0, True), (True, 1, False), (False, None, False)])
+def test_another_process_that_takes_too_long_is_ended_with_its_children(ends, code, sent, tmp_path, monkeypatch):
+    done = []
+
+    class Process:
+        pid, exitcode = 7, code
+
+        def __init__(self, target, args):
+            assert target is upload_module._send_or_exit and args == (tmp_path, {"type": "x"})
+
+        def start(self):
+            done.append("start")
+
+        def join(self, seconds=None):
+            done.append(f"join {seconds}")
+
+        def is_alive(self):
+            return not ends
+
+        def kill(self):
+            done.append("kill")
+
+    def gone():
+        raise upload_module.psutil.NoSuchProcess(8)
+
+    children = [SimpleNamespace(kill=gone), SimpleNamespace(kill=lambda: done.append("kill child"))]
+    monkeypatch.setattr(upload_module.multiprocessing, "get_context", lambda how: SimpleNamespace(Process=Process))
+    monkeypatch.setattr(
+        upload_module.psutil,
+        "Process",
+        lambda pid: SimpleNamespace(children=lambda recursive: children if recursive else []),
+    )
+    assert upload_module.sent_by_another_process(tmp_path, {"type": "x"}, 5.0) is sent
+    assert done == ["start", "join 5.0", *([] if ends else ["kill child", "kill", "join None"])]
+    for error in (RunFailedError("no"), UserError("no")):
+        monkeypatch.setattr(upload_module, "send", lambda run, section, error=error: (_ for _ in ()).throw(error))
+        with pytest.raises(SystemExit) as left:
+            upload_module._send_or_exit(tmp_path, {})
+        assert left.value.code == 1

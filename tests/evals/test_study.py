@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster.cli import main
+from cluster.commands import study as study_command
 from cluster.commands.study import sweeps
 from cluster.errors import UserError
 from evals.analysis.compare import Side
@@ -266,6 +267,36 @@ def test_a_study_ends_with_the_worst_exit_code_of_its_multiruns_and_plays_them_a
     left = list(codes)
     monkeypatch.setattr("cluster.commands.sweep.multirun", lambda overrides: left.pop(0))
     assert exit_code("study", "run", "--one-at-a-time", "suite=kidgym", "a=1,2", "b=1,2", "c=1,2") == 75 and not left
+
+
+def test_a_report_tells_causes_effects_interactions_and_shares_in_this_order(monkeypatch):
+    pictures, words = ["heads"] * 4 + ["tails"] * 8, ["heads"] * 9 + ["tails"] * 3
+    sides = [
+        side(replies, modality=modality, history=history)
+        for modality, replies in (("picture", pictures), ("text", words))
+        for history in ("all", "2")
+    ]
+    asked = []
+    monkeypatch.setattr(study_command, "sides_of", lambda runs, players: asked.append((runs, players)) or sides)
+    tables, figure = study_command.report(["a", "b"], "model")
+    assert asked == [(["a", "b"], ["model"])]
+    kinds = ("effects", "interactions", "variance")
+    assert [table.name for table in tables] == [
+        *("study_split_history-all", "study_split_history-2", *(f"study_{kind}_coin_success" for kind in kinds))
+    ]
+    assert [row[:2] for row in tables[2].rows] == [("modality", "text"), ("history", "2")] and figure.series
+    study_command.report(["a"])
+    assert asked[-1] == (["a"], None)
+    monkeypatch.setattr(study_command, "sides_of", lambda runs, players: sides[:1])
+    with pytest.raises(UserError, match="two runs or more"):
+        study_command.report(["a"])
+    apart = [side(pictures, modality="picture"), side(words, modality="text")]
+    moved = apart[1].run.renamed(apart[1].run.plan, lambda table: table.slice(0, 0))
+    monkeypatch.setattr(
+        study_command, "sides_of", lambda runs, players: [apart[0], dataclasses.replace(apart[1], run=moved)]
+    )
+    with pytest.raises(UserError, match="no game was played in two of these runs"):
+        study_command.report(["a", "b"])
 
 
 def exit_code(*words):
