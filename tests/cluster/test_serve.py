@@ -213,6 +213,13 @@ async def test_silent_clients_lose_their_game_and_then_it_fails() -> None:
         assert (await served.answer(game, "red", number=1)).status_code == 404, "the session is gone"
         assert not served.records and served.games.left == 1, f"left {left} times"
     game = await served.open()
+    async with asyncio.timeout(5), served.games._games[game["session"]].busy:
+        served.now += 11
+        await served.games.sweep()  # its client is being answered
+    served.now -= 1
+    for _ in range(2):
+        await served.games.sweep()
+    served.now -= 10
     for _ in range(4):
         served.now += 9
         game = (await served.answer(game, "red")).json()
@@ -226,6 +233,17 @@ async def test_silent_clients_lose_their_game_and_then_it_fails() -> None:
         served.now += silent
         await served.games.sweep()
         assert (await served.client.get(f"/v1/sessions/{game['session']}")).status_code == status
+
+
+async def test_a_game_that_is_given_back_is_offered_again_as_long_as_it_is_needed() -> None:
+    served = Served(SUITES["toy"], most=3)
+    games = [await served.open() for _ in range(3)]
+    kept = {games[0]["episode"]["id"], games[2]["episode"]["id"]}
+    served.games.keep(kept)
+    for game in games:
+        await served.client.delete(f"/v1/sessions/{game['session']}")
+    assert served.games.left == 2 and {(await served.open())["episode"]["id"] for _ in range(2)} == kept
+    assert not served.records and not served.games.over
 
 
 async def test_a_client_waits_for_a_game_that_may_come_back() -> None:
