@@ -5,15 +5,19 @@ import math
 import sys
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from cluster.engines import vllm as module
+from cluster.engines import vllm_chat as module_chat
 from cluster.engines import vllm_facts
 from cluster.engines.base import EngineClosedError, EngineDiedError, EngineError, Request, Sampling
+from cluster.engines.prompt_check import BlankPicture
 from cluster.engines.vllm import VLLMEngine
+from cluster.engines.vllm_chat import VLLMChat, brief, room_for_reply
 from cluster.engines.vllm_facts import PictureCounts
 from cluster.engines.vllm_sampling import label_parameters, reply_parameters
-from evals.types import LabelScores, PlayerError, PromptTooLong, Reply
+from evals.types import LabelScores, Message, PlayerError, PromptTooLong, Reply
 from tests.cluster.test_vllm_sampling import ESCAPED_GRAMMAR, VLLM
 
 
@@ -350,3 +354,126 @@ def test_pictures_that_a_cache_served_are_counted_since_they_were_last_taken():
         counts.add(SimpleNamespace(hits=hits, queries=queries))
     counts.add(None)
     assert counts.take() == (3, 7) and counts.take() == (0, 0)
+
+
+# --- chats -----------------------------------------------------------------------------------------------------------
+
+
+class Renderer:
+    """As vLLM's, with a template that writes roles and words one after the other."""
+
+    def __init__(self, drops=(), opening="<|assistant|>"):
+        self.asked, self.drops, self.opening = [], drops, opening
+        self.model_config = SimpleNamespace(multimodal_config=SimpleNamespace(interleave_mm_strings=None))
+
+    def get_tokenizer(self):
+        return None
+
+    def render_messages(self, messages, settings):
+        self.asked.append((messages, settings))
+        text = ""
+        for message in messages:
+            if message["role"] in self.drops:
+                raise ValueError(f"no  {message['role']}\nhere")
+            words = [part["text"] if part["type"] == "text" else "<image>" for part in message["content"]]
+            text += f"<|{message['role']}|>{''.join(words)}"
+        return None, {"prompt": text + self.opening, "multi_modal_data": "pictures"}
+
+    async def process_for_engine_async(self, prompt, arrival):
+        if "refused" in prompt:
+            raise ValueError("too large")
+        return {**prompt, "ready": True}
+
+
+@pytest.fixture
+def chat_of(monkeypatch):
+    """A chat's prompts for a model with this template."""
+
+    def make(renderer=None, multimodal=True, arrange=True, keeps_reasoning=False, **arguments):
+        params = SimpleNamespace(
+            ChatParams=lambda **given: given,
+            hf=SimpleNamespace(HfRenderer=Renderer, resolve_chat_template=lambda *_, **__: None),
+        )
+        monkeypatch.setitem(sys.modules, "vllm.renderers", params)
+        tokens = SimpleNamespace(
+            encode=lambda text: [*map(ord, text)],
+            label_token=lambda text, label: ord(label[0]) if len(label) == 1 and label != "8" else None,
+        )
+        made = VLLMChat("m", renderer or Renderer(), tokens, multimodal, arguments)
+        if arrange:
+            made.arrange("auto", 3, keeps_reasoning)
+        return made
+
+    return make
+
+
+SAID = (Message("system", ("Be brief.",)), Message("user", ("Hello.", "\nWhat?")))
+
+
+def test_a_chat_is_rendered_by_the_template_with_the_arguments_of_the_model(chat_of):
+    renderer = Renderer()
+    made = chat_of(renderer, enable_thinking=False)
+    assert made.rendered(SAID)["prompt"] == "<|system|>Be brief.<|user|>Hello.\nWhat?<|assistant|>"
+    messages, settings = renderer.asked[-1]
+    assert [message["role"] for message in messages] == ["system", "user"]
+    given = settings["chat_template_kwargs"]
+    assert given["enable_thinking"] is False and given["add_generation_prompt"] is True and given["tokenize"] is False
+    assert settings["chat_template"] is None and settings["chat_template_content_format"] == "auto"
+
+
+def test_a_template_without_a_system_turn_gets_its_words_in_the_first_question(chat_of):
+    made = chat_of(Renderer(drops=("system",)))
+    prompt = made.rendered(SAID)["prompt"]
+    assert "<|system|>" not in prompt and "Be brief." in prompt and prompt.index("Be brief.") < prompt.index("Hello.")
+
+
+def test_a_chat_that_the_model_cannot_read_is_refused_and_a_template_that_cannot_pass_any_ends_the_start(chat_of):
+    shown = (Message("user", (BlankPicture(), "Look.")),)
+    with pytest.raises(PlayerError, match="m reads text only, but the prompt contains a picture"):
+        chat_of(multimodal=False).rendered(shown)
+    assert "<image>Look." in chat_of().rendered(shown)["prompt"]
+    with pytest.raises(PlayerError, match="m cannot read this chat: no assistant here"):
+        chat_of(Renderer(drops=("assistant",)), arrange=False).rendered((*SAID, Message("assistant", ("Hi.",))))
+    with pytest.raises(EngineError, match="does not pass chats on as they are"):
+        chat_of(Renderer(drops=("user",)))
+
+
+async def test_pictures_are_rendered_once_and_told_apart_by_their_keys(chat_of, monkeypatch):
+    renderer, drawn = Renderer(), []
+    made = chat_of(renderer, arrange=False)
+    monkeypatch.setattr(BlankPicture, "render", lambda self: drawn.append(1) or np.zeros((2, 2, 3), np.uint8))
+    one = BlankPicture()
+    for _ in range(2):
+        made._template((Message("user", (one, "Look.")),), module_chat.Arrangement())
+    first, second = renderer.asked[-1][0][0]["content"]
+    assert len(drawn) == 1 and (first["type"], first["uuid"]) == ("image_pil", one.key) and second["text"] == "Look."
+
+
+async def test_the_engine_gets_ids_in_place_of_text(chat_of):
+    made = chat_of()
+    ready = await made.engine_input({"prompt": "AB", "multi_modal_data": "pictures"})
+    assert ready == {"prompt_token_ids": [65, 66], "multi_modal_data": "pictures", "ready": True}
+    with pytest.raises(PlayerError, match="m cannot read this chat: too large"):
+        await made.engine_input({"prompt": "AB", "refused": 1})
+
+
+def test_labels_that_are_no_single_tokens_are_named(chat_of, caplog):
+    made = chat_of()
+    assert made.label_tokens("p", ["B", "A"]) == [66, 65]
+    with pytest.raises(PlayerError, match=r"the label 'AB' is not a single token of m after its chat template"):
+        made.label_tokens("p", ["A", "AB"])
+    with pytest.raises(PlayerError, match=r"the labels 'AB', 'CD' are not single tokens"):
+        made.label_tokens("p", ["AB", "A", "CD"])
+    assert len(made.label_tokens("p", ["A"] * 128)) == 128
+    with pytest.raises(PlayerError, match="129 labels in one turn; vLLM scores 128 at most"):
+        made.label_tokens("p", ["A"] * 129)
+    made.check_choices("p")
+    assert "the label '8' is not a single token" in caplog.text
+
+
+def test_errors_are_quoted_on_one_short_line():
+    assert brief(ValueError("a \n b")) == "a b" and brief(ValueError()) == "ValueError"
+    assert brief(ValueError("x" * 400)) == "x" * 400 and brief(ValueError("x" * 401)) == "x" * 400 + " ..."
+    assert room_for_reply(29, 30, 5) == 1
+    with pytest.raises(PromptTooLong):
+        room_for_reply(30, 30, 5)
