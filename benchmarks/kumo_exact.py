@@ -17,7 +17,7 @@ from envs.kumo.search import outcomes_of
 from evals.report.terminal import LaidOut
 from evals.suites.kumo.levels import size_of
 from evals.suites.kumo.searching import optimal_play
-from evals.suites.kumo.suite import MAIN_DOMAINS
+from evals.suites.kumo.settings import MAIN_DOMAINS
 from evals.tables import Cell, Table
 
 HARD = (12, 16)

@@ -13,7 +13,7 @@ from envs.kumo.published.source import ACTION, TRUTH
 from evals.reference import model_named, published
 from evals.suites.kumo.decode import decode
 from evals.suites.kumo.repeats import RELATIVE, Run, groups_of, mean_of, share_of
-from evals.suites.kumo.suite import MAIN_DOMAINS
+from evals.suites.kumo.settings import MAIN_DOMAINS
 from evals.suites.kumo.transcripts import stored_run
 from evals.tables import Cell, Table, format_cell
 from evals.types import PlayerError

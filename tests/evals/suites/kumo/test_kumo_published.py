@@ -18,7 +18,7 @@ from evals.suite import built_in_players, ledger_columns, plan_for, play_episode
 from evals.suites.kumo import KumoSuite
 from evals.suites.kumo.import_transcripts import COLUMNS, reread, transcript_table, write_differences
 from evals.suites.kumo.repeats import join_runs
-from evals.suites.kumo.suite import MAIN_DOMAINS
+from evals.suites.kumo.settings import MAIN_DOMAINS
 from evals.suites.kumo.transcripts import transcript_domains
 from evals.types import Reply
 from tests.envs.kumo_checkout import FOUR, reply, write_checkout, write_transcripts
