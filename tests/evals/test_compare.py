@@ -13,6 +13,7 @@ from evals.analysis.evidence import evidence_table
 from evals.analysis.forest import forest_figure
 from evals.analysis.fresh import fresh_table, plays_other_games
 from evals.players import BUILT_IN_PLAYERS
+from evals.stats.anytime import difference_capital, difference_sequence, e_holm
 from evals.suites.bundle import Bundle
 from evals.suites.kidgym import KidGymSuite
 from evals.suites.multistar import MultiStarSuite
@@ -98,6 +99,24 @@ def test_evidence_needs_bounds_on_both_sides(name, others, shown):
     for one, other in (suites, suites[::-1]):
         first, second = sides(suite=one, other=other)
         assert (evidence_table(first, [second]) is not None) == shown
+
+
+def test_evidence_against_several_is_corrected_for_their_number():
+    wins = {"A": [1.0] * 18, "B": [0.0] * 18, "C": [0.0, 1.0] * 9, "D": [1.0] * 17 + [0.0]}
+    made = []
+    for label, found in wins.items():
+        suite = Measured(episodes=2)
+        suite.found = {"success": found}
+        made.append(dataclasses.replace(sides(suite=suite, other=suite)[0], label=label))
+    first, *others = made
+    differences = [[a - b for a, b in zip(wins["A"], wins[each], strict=True)] for each in "BCD"]
+    e_values = [difference_capital(each).e_value for each in differences]
+    assert e_values[0] > 1000 > e_values[1] > e_values[2]
+    shown = [[f"{value:.1e}" if value >= 1000 else value for value in each] for each in (e_values, e_holm(e_values))]
+    assert evidence_table(first, others).rows == tuple(
+        (f"A - {label}", "toy: success", 18, difference_sequence(each), e_value, corrected, found)
+        for label, each, e_value, corrected, found in zip("BCD", differences, *shown, ("yes", "yes", "no"), strict=True)
+    )
 
 
 def test_games_of_other_seeds_are_not_the_same_games(monkeypatch):

@@ -125,9 +125,10 @@ def test_recorded_temperature_and_weights_are_on_record_and_baselines_have_none(
 
 def test_the_short_form_sums_up_all_cells_beside_the_paper():
     cells = [cell(level=level, mode=mode) for mode in ("zero_shot", "cot") for level in "12"]
-    short, _ = every_table("kidgym", "KidGym", cells, HERE)
+    short, whole = every_table("kidgym", "KidGym", cells, HERE)
     assert short.headline and short.name == "kidgym_beside_paper"
-    ((player, row, measure, count, ours, theirs, difference, _),) = short.rows
+    ((player, row, measure, count, ours, theirs, difference, apart),) = short.rows
+    assert apart == sum(row[-1].low > 0 or row[-1].high < 0 for row in whole.rows) == 3
     assert (player, row, measure, count) == ("qwen2_5_vl_7b", "QwenVL-2.5 (7B)", "success", 4)
     assert ours == pytest.approx(0.4) and theirs == pytest.approx((0.23 + 0.07 + 0.31 + 0.09) / 4)
     assert difference == pytest.approx(ours - theirs)
