@@ -308,6 +308,8 @@ def test_every_game_gets_its_players_and_none_many_more(games, players, each):
     assert min(counts) >= players and max(counts) - min(counts) <= 1
     assert all(len({*mine}) == len(mine) == min(each, games) for mine in assigned.values())
     assert assigned == assign(ids, people, each, {}), "by the names alone"
+    fewer = assign(ids, people[:-1], each, {}).values()
+    assert min(sum(game in mine for mine in fewer) for game in ids) < players, "nobody more is needed"
 
 
 def test_new_participants_play_what_lacks_players():
