@@ -4,6 +4,7 @@ import io
 import json
 import math
 import re
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from PIL import Image
 
 from cluster.cli import main
 from envs.picture import render_description
+from evals.archive.answers import answers_of, stored_results
 from evals.archive.chosen import chosen_rows, games_of
 from evals.archive.chunks import read_chunk, write_chunk
 from evals.archive.columns import pack, smallest
@@ -324,6 +326,42 @@ def test_an_episode_whose_suite_is_missing_is_written_as_it_is_stored(tmp_path):
     rows = {row["episode_id"]: row for row in calm_rows()[1].to_pylist()}
     for name in ("player", "steps", "success", "index", "status"):
         assert columns[name] == [rows[each][name] for each in columns["episode_id"]], name
+
+
+def test_pages_hold_each_row_as_baseline_each_pair_and_what_was_planned_but_no_folder(tmp_path, monkeypatch):
+    """As the server would answer; of a run that cannot be read, no address is told."""
+    paths = [write_run(tmp_path / "calm", *calm_rows()), write_run(tmp_path / "wild", *hostile_rows())]
+    runs = [viewed(path) for path in paths]
+    runs[1].damage["part"] = f"gpu-17.local says no in {tmp_path}/x"
+    runs[1].writer = lambda: "at work"
+    index = EpisodeIndex(runs)
+    index.refresh()
+    answers = answers_of(index, [["other.local"], ["gpu-17.local"]])
+    calm, wild = answers["state"]["runs"]
+    assert (calm["path"], wild["path"], calm["live"], wild["live"]) == ("calm", "wild", False, False)
+    assert wild["damage"] == ["part: <address> says no in <address>"]
+    assert str(tmp_path) not in json.dumps(answers)
+    expected = Counter()
+    for name, (plan, _) in (("calm", calm_rows()), ("wild", hostile_rows())):
+        expected.update((name, each.suite, each.task, each.level, each.mode, each.player) for each in plan)
+    assert {tuple(json.loads(cell)): count for cell, count in answers["planned"].items()} == expected
+    runs[0].data = lambda: (_ for _ in ()).throw(ValueError(f"no http://10.1.2.3:80 in {tmp_path}"))
+    found = stored_results(index)
+    names = ["hostile"]
+    assert {baseline: each["baseline"] for baseline, each in found["results"].items()} == {
+        name: name for name in ("", *names)
+    }
+    assert found["results"][""]["trouble"] == ["calm: ValueError: no <address> in <address>"] and found["compare"] == {}
+    runs[0].data = viewed(paths[0]).data
+    monkeypatch.setattr("evals.archive.answers.COMPARED", 2)
+    found = stored_results(EpisodeIndex(runs))
+    names = ["hostile", "chance (random)", "perfect play (oracle)"]
+    assert [*found["results"]] == ["", *names]
+    pairs = [(first, second) for first, others in found["compare"].items() for second in others]
+    assert pairs == [(names[0], names[1]), (names[1], names[0])]
+    assert all(
+        (each["first"], each["second"]) == pair for pair in pairs for each in [found["compare"][pair[0]][pair[1]]]
+    )
 
 
 def _missing():
