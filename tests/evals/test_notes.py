@@ -3,12 +3,14 @@
 import multiprocessing
 import os
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from cluster.storage.stored_run import Run
+from evals.ledger.run_data import RunData
 from evals.notes import FILE, Note, NoteError, NotesFile, new_note, notes_table
 from evals.notes.exchange import notes_as_text, read_notes
 from evals.notes.web import ViewerNotes
@@ -213,6 +215,26 @@ def test_tags_are_counted_by_how_the_games_ended(run):
     assert table.rows == (
         ("random", "kumo", "misread label", f"2 of {len(lost)}", *ended),
         ("random", "kumo", "(no tag)", f"1 of {len(lost)}", f"0 of {len(won)}" if won else "0", "0"),
+    )
+
+
+def test_tags_stand_by_player_and_suite_and_those_of_most_lost_games_first():
+    rows = [
+        *(("e1", "m", "s", "done", False), ("e2", "m", "s", "done", False), ("e3", "m", "s", "done", True)),
+        *(("e4", "m", "s", "failed", None), ("e5", "m", "t", "done", None), ("e6", "o", "s", "done", True)),
+        ("e7", "o", "s", "failed", None),
+    ]
+    names = ("episode_id", "player", "suite", "status", "success")
+    ledger = pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows])
+    data = RunData.of_tables(pa.table({"player": ["o", "m", "m"], "suite": ["s", "t", "s"]}), ledger)
+    given = {"e1": "bc", "e2": "cc", "e3": "ab", "e4": "a", "e5": "a", "e6": "z", "e7": "z", "elsewhere": "q"}
+    notes = [note(number, episode=name, tag=tag) for number, (name, tags) in enumerate(given.items()) for tag in tags]
+    assert notes_table(data, notes).rows == (
+        ("o", "s", "z", "0", "1 of 1", "1 of 1"),
+        ("m", "t", "a", "1 of 1", "0", "0"),
+        ("m", "s", "c", "2 of 2", "0 of 1", "0 of 1"),
+        ("m", "s", "b", "1 of 2", "1 of 1", "0 of 1"),
+        ("m", "s", "a", "0 of 2", "1 of 1", "1 of 1"),
     )
 
 

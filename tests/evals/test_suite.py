@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from evals import suite as module
+from evals.figures import Series
 from evals.ledger.columns import Column
 from evals.ledger.records import plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
@@ -261,6 +262,14 @@ def test_success_counts_every_planned_game_of_every_cell():
     )
     assert table.rows[1][-1].n == NO_ESTIMATE.n == 0
     assert len(table.notes) == 1
+    mapped = success_figure("s", run_of([(1, 0, "done", True, 0), *games], CELLS))
+    shown = {cell: table.rows[number][-1] for number, cell in enumerate(CELLS)}
+    both = ("easy", "hard")
+    assert mapped.series == (
+        Series("t", both, (shown[CELLS[0]], proportion_estimate([True])), "p, cot"),
+        Series("u", both, (shown[CELLS[2]], None), "q, icl"),
+        Series("t", both, (shown[CELLS[3]], None), "q, cot"),
+    ), "what nobody has played yet is empty"
 
 
 def test_partial_credit_and_the_title_reach_the_default_table_and_map():

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evals.stats.reliability import design_effect
+from evals.summary.cost import total_usage
 from evals.summary.failures import Cause
 from evals.summary.flat import LONGEST_FLAT, flat_summary
 from evals.summary.reliability import reliability_table
@@ -51,6 +52,11 @@ def test_usage_is_what_the_rows_add_up_to():
         assert row[2:] == pytest.approx(same[2:])
     assert 0 < table.rows[0][4] < 1 and table.rows[1][7] is None
     assert usage_table(run_of(ToySuite(episodes=2), {"none": Counting(0)})) is None
+    sums = {name: math.fsum(row[name] for row in rows) for name in AMOUNTS}
+    assert total_usage(run) == {
+        name: sums[name] for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cost")
+    }
+    assert total_usage(run_of(ToySuite(episodes=2), {"none": Counting(0)})) == {}
     whole = run.episodes(["player", "suite", *AMOUNTS])
     pieces = [whole.slice(start, 4) for start in range(0, len(whole), 4)]
     in_pieces = usage_table(SimpleNamespace(plan=run.plan, batches=lambda names: iter(pieces)))
