@@ -7,6 +7,7 @@ import hashlib
 import io
 import itertools
 import json
+import math
 import os
 import re
 import resource
@@ -16,6 +17,7 @@ import tempfile
 import uuid
 import zipfile
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -40,10 +42,11 @@ from evals.exchange.source import Source, as_text, messages_of, safe_name, sourc
 from evals.imports.every_eval_ever import read_every_eval_ever
 from evals.imports.inspect_log import read_inspect
 from evals.imports.rows import ledger_rows, planned_episode
+from evals.imports.scores import check_scores
 from evals.ledger.records import chat_of, plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
-from evals.players import RandomPlayer
-from evals.suite import ledger_columns
+from evals.players import BUILT_IN_PLAYERS, RandomPlayer
+from evals.suite import Column, ledger_columns
 from evals.types import Episode, LabelScores, Outcome, Reply, Turn, message
 from tests.golden import check_golden
 from tests.runs import records_of, run_of
@@ -358,6 +361,49 @@ def test_scores_that_are_not_those_of_their_replies_are_refused_and_unknown_ones
         assert f"scores of {count} episodes are as their files say" in told
         assert cli("report", tmp_path / "back") == 0
         assert f"Scores of {count} episodes are as" in " ".join(capsys.readouterr().out.split())
+
+
+class Pointed(ToySuite):
+    """Has columns of lists, structs and numbers that no file writes to the last digit."""
+
+    columns: ClassVar = {
+        **ToySuite.columns,
+        "points": Column(pa.list_(pa.float64()), "Points.", better="higher"),
+        "best": Column(pa.struct({"x": pa.float64(), "n": pa.int32()}), "The best."),
+    }
+
+    async def play(self, episode, conversation):
+        outcome = await super().play(episode, conversation)
+        extra = {**outcome.extra, "points": [0.25, math.nan, 3.0], "best": (0.5, 2)}
+        return dataclasses.replace(outcome, extra=extra)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"points": [0.25 + 2e-6, math.nan, 3.0 - 2e-5], "best": {"x": 0.5 - 4e-6, "n": 2}}, ""),
+        ({"points": [0.25 + 2e-5, math.nan, 3.0]}, "points is"),
+        *(({"points": [0.25, number, 3.0]}, "points is") for number in (0.0, None)),
+        *(({"points": points}, "points is") for points in ([0.25, math.nan], [], None)),
+        ({"best": {"x": 0.5, "n": 3}}, "best is"),
+        ({"best": {"x": math.nan, "n": 2}}, "best is"),
+        *(({name: value}, f"{name} is") for name, value in (("score", 0.5), ("right", 1), ("success", False))),
+    ],
+)
+def test_scores_are_compared_number_by_number_as_near_as_files_write_them(changes, said):
+    suite = Pointed(episodes=1)
+    [record] = records_of(suite, {"oracle": BUILT_IN_PLAYERS["oracle"]})
+    rows = records_to_table([record], ledger_columns(suite))
+    for name, value in changes.items():
+        place = rows.column_names.index(name if name in rows.column_names else f"toy.{name}")
+        kind = rows.schema.field(place)
+        rows = rows.set_column(place, kind, pa.array([value], kind.type))
+    if not said:
+        assert check_scores(suite, [record.episode], rows, "here", 1) == 0
+        assert check_scores(suite, [record.episode], rows, "here", 0) == 1, "no file of so few games has this one"
+        return
+    with pytest.raises(FileError, match=f"here: episode {record.episode.id}: (toy.)?{said}"):
+        check_scores(suite, [record.episode], rows, "here", 1)
 
 
 def test_games_of_numbers_that_no_run_of_so_few_episodes_has_are_not_drawn(tmp_path, capsys):

@@ -245,8 +245,10 @@ def test_the_sentence_tells_each_suite_s_winner_once_and_the_difference_from_its
 )
 def test_marks_of_the_paper_are_of_those_that_have_most_of_the_cells(modes, ticks):
     about = {"task": ["CL"], "level": ["1", "2"], "mode": modes}
-    [board] = overview_with([entry("a", [1] * 4, suite="kidgym", about=about)]).results()["boards"]
-    assert [(each["kind"], each["name"], round(each["value"], 6)) for each in board["ticks"]] == ticks
+    for reference in ("", "perfect play (oracle)"):  # which may stand alone on a board
+        shown = entry("a", [1] * 4, suite="kidgym", about=about, reference=reference)
+        [board] = overview_with([shown]).results()["boards"]
+        assert [(each["kind"], each["name"], round(each["value"], 6)) for each in board["ticks"]] == ticks
 
 
 def test_runs_of_one_model_are_rows_of_their_own_whose_cells_say_what_the_ledger_calls_it():
