@@ -115,11 +115,7 @@ def _check_remaining(record: Record) -> None:
 
 def _check_plan(suite: Suite, plan: Sequence[Episode]) -> None:
     assert plan, "the plan is empty"
-    ids = [episode.id for episode in plan]
-    planned_again = plan_for(pickle.loads(pickle.dumps(suite)), {"oracle": ""})
-    assert ids == [episode.id for episode in planned_again], "planned twice, the ids differ"
-    assert len(set(ids)) == len(ids), "two episodes of the plan have one id"
-
+    _check_ids(suite, plan)
     names = {part.name for part in suite.parts}
     wrong = {episode.suite for episode in plan} - names
     assert not wrong, f"episodes of the suite {wrong}, which is not {names}"
@@ -127,6 +123,13 @@ def _check_plan(suite: Suite, plan: Sequence[Episode]) -> None:
     _check_seeds(plan)
     for part in suite.parts:
         _check_columns(part)
+
+
+def _check_ids(suite: Suite, plan: Sequence[Episode]) -> None:
+    ids = [episode.id for episode in plan]
+    planned_again = plan_for(pickle.loads(pickle.dumps(suite)), {"oracle": ""})
+    assert ids == [episode.id for episode in planned_again], "planned twice, the ids differ"
+    assert len(set(ids)) == len(ids), "two episodes of the plan have one id"
 
 
 def _check_seeds(plan: Sequence[Episode]) -> None:

@@ -60,11 +60,10 @@ def comparison_tables(first: Side, second: Side, detect: float | None = None, co
         ValueError: no game was played by both, or there is no such column, or it is not a number.
     """
     pairs = list(shared_measures(first, second, column))
-    overall = [
-        (suite, one, effect)
-        for suite, one, other in pairs
-        for effect in paired_effects(in_one_cell(one.observations), in_one_cell(other.observations))
-    ]
+    overall = []
+    for suite, one, other in pairs:
+        for effect in paired_effects(in_one_cell(one.observations), in_one_cell(other.observations)):
+            overall.append((suite, one, effect))
     if not overall:
         raise ValueError(
             f"no game of {first.label} and {second.label} is the same (suite, task, level, index and seed)"
@@ -79,18 +78,17 @@ def shared_measures(first: Side, second: Side, column: str | None) -> Iterator[t
     for part in first.suite.parts:
         if part.name not in others:
             continue
-        runs = [side.run.of(part.name) for side in (first, second)]
+        ours, theirs = first.run.of(part.name), second.run.of(part.name)
+        # A column of the ledger in place of what the suite offers.
         if column is not None:
-            for run in runs:
-                _check_column(part.name, run, column)
-            yield (
-                part.name,
-                column_measure(runs[0], first.player, column),
-                column_measure(runs[1], second.player, column),
-            )
+            _check_column(part.name, ours, column)
+            _check_column(part.name, theirs, column)
+            one = column_measure(ours, first.player, column)
+            other = column_measure(theirs, second.player, column)
+            yield part.name, one, other
             continue
-        there = {one.name: one for one in others[part.name].measures(runs[1], second.player)}
-        for one in part.measures(runs[0], first.player):
+        there = {other.name: other for other in others[part.name].measures(theirs, second.player)}
+        for one in part.measures(ours, first.player):
             if one.name in there:
                 yield part.name, one, there[one.name]
 
@@ -122,27 +120,38 @@ def _overall_table(
         if detect is not None:
             row += (games_needed(effect.error, effect.games, detect) if effect.games > 1 else None,)
         rows.append(row)
+    columns = ["measure", first.label, second.label, f"{first.label} - {second.label}", "p", "games", "detects"]
+    if detect is not None:
+        columns.append(f"games for {detect:g}")
     left_out = sum(effect.left_out for *_, effect in overall)
-    asked = f" games for {detect:g}: as many show {detect:g} as often, if they are like these." if detect else ""
     return Table(
         name=f"compare_{first.label}_{second.label}",
         title=f"{first.label} minus {second.label} on the same games",
-        columns=(
-            *("measure", first.label, second.label, f"{first.label} - {second.label}", "p", "games", "detects"),
-            *((f"games for {detect:g}",) if detect is not None else ()),
-        ),
+        columns=tuple(columns),
         rows=tuple(rows),
-        notes=(
-            *(f"{side.label}: {side.player}{f', {side.name}' if side.name else ''}." for side in (first, second)),
-            "Brackets: 95 % confidence, clustered by game. p: sign-flip test of the games' differences (McNemar's exact test "
-            "with one episode a game). Failed episodes count as not successful.",
-            f"detects: the smallest true difference that so many games show in 80 % of all cases, at p < 0.05.{asked}",
-            *(f"{side.label}: {line}." for side in (first, second) for line in side.run.stopping),
-            *((LOOKED_AT,) if first.run.stopping or second.run.stopping else ()),
-            *((f"{left_out:,} observations have no twin on the other side and are left out.",) if left_out else ()),
-        ),
+        notes=tuple(_overall_notes(first, second, detect, left_out)),
         headline=True,
     )
+
+
+def _overall_notes(first: Side, second: Side, detect: float | None, left_out: int) -> Iterator[str]:
+    for side in (first, second):
+        name = f", {side.name}" if side.name else ""
+        yield f"{side.label}: {side.player}{name}."
+    yield (
+        "Brackets: 95 % confidence, clustered by game. p: sign-flip test of the games' differences (McNemar's exact test "
+        "with one episode a game). Failed episodes count as not successful."
+    )
+    detects = "detects: the smallest true difference that so many games show in 80 % of all cases, at p < 0.05."
+    if detect:
+        detects += f" games for {detect:g}: as many show {detect:g} as often, if they are like these."
+    yield detects
+    stopped = [f"{side.label}: {line}." for side in (first, second) for line in side.run.stopping]
+    yield from stopped
+    if stopped:
+        yield LOOKED_AT
+    if left_out:
+        yield f"{left_out:,} observations have no twin on the other side and are left out."
 
 
 def _cell_table(suite: str, one: Measure, other: Measure, first: Side, second: Side) -> Table:

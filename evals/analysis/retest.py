@@ -9,7 +9,7 @@ from typing import Any
 
 from evals.analysis.compare import SHORT_ID
 from evals.stats.intervals import proportion_estimate
-from evals.tables import Table
+from evals.tables import Cell, Table
 from evals.types import Reply
 
 
@@ -66,29 +66,31 @@ def agreement_table(asked: Sequence[Again], failed: int) -> Table:
     """Shares of turns with the same reply and the same action, by suite."""
     rows = []
     for suite in dict.fromkeys(one.suite for one in asked):
-        mine = [one for one in asked if one.suite == suite]
-        episodes = [one.episode for one in mine]
-        shifts = [one.largest_shift for one in mine if one.largest_shift is not None]
-        texts = proportion_estimate([one.same_text for one in mine], episodes)
-        actions = proportion_estimate([one.same_action for one in mine], episodes)
-        largest_shift = max(shifts, default=None)
-        rows.append((suite, len(mine), texts, actions, largest_shift))
-    labels = any(row[-1] is not None for row in rows)
+        rows.append(_agreement_row(suite, [one for one in asked if one.suite == suite]))
     columns = ("suite", "turns", "same reply", "same action", "largest shift")
-    shown = len(columns)
-    if not labels:
-        # No turn had labels: the last column would be empty.
-        shown -= 1
     notes = [
         "same reply: letter by letter. same action: what the suite decodes; a reply that cannot be read has none. "
         "Brackets: 95 % confidence, clustered by episode."
     ]
-    if labels:
+    shown = len(columns)
+    has_labels = any(row[-1] is not None for row in rows)
+    if has_labels:
         notes.append("largest shift: of a label's log-probability, in nats.")
+    else:
+        # The last column would be empty.
+        shown -= 1
     if failed:
         notes.append(f"{failed} turns could not be answered.")
     cells = tuple(row[:shown] for row in rows)
     return Table("retest", "Repeated turns", columns[:shown], cells, tuple(notes))
+
+
+def _agreement_row(suite: str, asked: Sequence[Again]) -> tuple[Cell, ...]:
+    episodes = [one.episode for one in asked]
+    shifts = [one.largest_shift for one in asked if one.largest_shift is not None]
+    texts = proportion_estimate([one.same_text for one in asked], episodes)
+    actions = proportion_estimate([one.same_action for one in asked], episodes)
+    return suite, len(asked), texts, actions, max(shifts, default=None)
 
 
 def disagreement_table(asked: Sequence[Again], most: int) -> Table:

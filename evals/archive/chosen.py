@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -43,12 +44,18 @@ def chosen_rows(rows: pa.Table, share: float, failed: bool) -> NDArray[np.bool_]
         return is_failed
     if share >= 1:
         return np.ones(len(rows), np.bool_)
+    found = np.zeros(len(rows), np.bool_)
+    for places in _as_drawn(rows):
+        count = math.ceil(share * len(places))
+        found[places[:count]] = True
+    return found
+
+
+def _as_drawn(rows: pa.Table) -> Iterator[list[int]]:
+    """Of each cell the places of its rows, in the order in which their games are drawn."""
     cells: defaultdict[tuple[Any, ...], list[tuple[str, int]]] = defaultdict(list)
     for place, row in enumerate(rows.select([*{*CELL, *OF_A_GAME}]).to_pylist()):
         drawn = stable_hash([row[name] for name in OF_A_GAME])
         cells[tuple(row[name] for name in CELL)].append((drawn, place))
-    found = np.zeros(len(rows), np.bool_)
     for drawn_rows in cells.values():
-        count = math.ceil(share * len(drawn_rows))
-        found[[place for _, place in sorted(drawn_rows)[:count]]] = True
-    return found
+        yield [place for _, place in sorted(drawn_rows)]

@@ -183,9 +183,8 @@ def _message(said: Said, images: list[dict[str, Any]]) -> dict[str, Any]:
 def _card(
     suites: Mapping[str, Sequence[Source]], counts: Mapping[str, int], scores: Sequence[tuple[Source, Sequence[Score]]]
 ) -> str:
-    licenses = {part for own in suites.values() for part in own[0].suite.license.split(" AND ") if part}
     header = {
-        "license": sorted(name.lower() for name in licenses) or "unknown",
+        "license": _licenses(suites) or "unknown",
         "pretty_name": "Episodes of " + ", ".join(own[0].title for own in suites.values()),
         "task_categories": ["reinforcement-learning", "text-generation"],
         "tags": [PROJECT, "games", "reasoning", "evaluation"],
@@ -195,11 +194,6 @@ def _card(
             if counts[name]
         ],
     }
-    columns = [(name, str(column.type), column.help) for name, column in COLUMNS.items() if name != "turns"]
-    columns += [(name, shown, meaning) for name, (_, shown, meaning) in _OWN.items()]
-    for name, own in suites.items():
-        plain = {key: column for key, column in own[0].suite.columns.items() if _is_plain(column.type)}
-        columns += [(f"{key} ({name})", str(column.type), column.help) for key, column in plain.items()]
     mains = [(source, main_score(found)) for source, found in scores]
     template = Path(__file__).with_name("card.md").read_text(encoding="utf-8")
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True, autoescape=False)
@@ -209,9 +203,28 @@ def _card(
         total=sum(counts.values()),
         scores=[(source, main, _shown(main)) for source, main in mains if main is not None],
         suites=[own[0].suite for own in suites.values()],
-        columns=columns,
+        columns=_columns_told(suites),
         loss=LOSS,
     )
+
+
+def _licenses(suites: Mapping[str, Sequence[Source]]) -> list[str]:
+    """The licenses of all suites, in lower case, as the Hub calls them."""
+    licenses: set[str] = set()
+    for own in suites.values():
+        licenses.update(part for part in own[0].suite.license.split(" AND ") if part)
+    return sorted(name.lower() for name in licenses)
+
+
+def _columns_told(suites: Mapping[str, Sequence[Source]]) -> list[tuple[str, str, str]]:
+    """Name, type and meaning of the columns of every suite, then of those that one suite has."""
+    columns = [(name, str(column.type), column.help) for name, column in COLUMNS.items() if name != "turns"]
+    columns += [(name, shown, meaning) for name, (_, shown, meaning) in _OWN.items()]
+    for name, own in suites.items():
+        for key, column in own[0].suite.columns.items():
+            if _is_plain(column.type):
+                columns.append((f"{key} ({name})", str(column.type), column.help))
+    return columns
 
 
 def _cell(text: str) -> str:

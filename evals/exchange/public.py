@@ -42,14 +42,12 @@ def public_settings(section: Any, private: Collection[str] = ()) -> Any:
     if isinstance(section, Mapping):
         kept = {}
         for name, value in section.items():
-            if name in private:
-                continue
-            if _SECRET_NAME.search(str(name)) is not None:
+            is_secret = _SECRET_NAME.search(str(name)) is not None
+            if name in private or is_secret:
                 continue
             # An address or path means nothing elsewhere.
-            if _is_place(value):
-                continue
-            kept[name] = public_settings(value, private)
+            if not _is_place(value):
+                kept[name] = public_settings(value, private)
         return kept
     if isinstance(section, list | tuple):
         return [public_settings(each, private) for each in section if not _is_place(each)]
@@ -71,28 +69,33 @@ def public_model(config: Mapping[str, Any]) -> dict[str, Any]:
     model = config.get("model")
     if not isinstance(model, Mapping):
         return {}
-    engine = model.get("engine")
     found = {name: model[name] for name in OF_MODELS if model.get(name) is not None}
+    engine = model.get("engine")
     if isinstance(engine, Mapping):
-        chosen = {name: engine[name] for name in OF_ENGINES if engine.get(name) is not None}
-        weights = chosen.pop("model", None)
-        found["engine"] = public_settings(chosen)
-        if isinstance(weights, str):
-            # a folder of this machine tells no more than its last name
-            found["engine"]["model"] = PurePath(weights).name if _is_place(weights) else weights
-    if isinstance(model.get("sampling"), Mapping):
-        found["sampling"] = public_settings(model["sampling"])
+        found["engine"] = _public_engine(engine)
+    sampling = model.get("sampling")
+    if isinstance(sampling, Mapping):
+        found["sampling"] = public_settings(sampling)
+    return found
+
+
+def _public_engine(engine: Mapping[str, Any]) -> Any:
+    chosen = {name: engine[name] for name in OF_ENGINES if engine.get(name) is not None}
+    weights = chosen.pop("model", None)
+    found = public_settings(chosen)
+    if isinstance(weights, str):
+        # a folder of this machine tells no more than its last name
+        found["model"] = PurePath(weights).name if _is_place(weights) else weights
     return found
 
 
 def places_of(config: Mapping[str, Any]) -> tuple[str, ...]:
     """Hosts that the model's engine and the cluster are configured with: an error may name them without a port."""
-    model = config.get("model")
-    engine = model.get("engine") if isinstance(model, Mapping) else None
     texts: list[str] = []
-    for section in (engine, config.get("cluster")):
-        if isinstance(section, Mapping):
-            texts += [value for value in section.values() if isinstance(value, str)]
+    model = config.get("model")
+    if isinstance(model, Mapping):
+        texts += _texts(model.get("engine"))
+    texts += _texts(config.get("cluster"))
     addresses = filter(_ADDRESS.fullmatch, texts)
     found = set()
     for address in addresses:
@@ -101,6 +104,13 @@ def places_of(config: Mapping[str, Any]) -> tuple[str, ...]:
             found.add(urlsplit(url).hostname or address)
     # The longest first, so that a name within another one leaves nothing of it.
     return tuple(sorted(found, key=len, reverse=True))
+
+
+def _texts(section: object) -> list[str]:
+    """The texts that a section of a configuration holds; none where it is no section."""
+    if not isinstance(section, Mapping):
+        return []
+    return [value for value in section.values() if isinstance(value, str)]
 
 
 def public_error(text: str, places: Sequence[str] = ()) -> str:

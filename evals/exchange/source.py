@@ -132,14 +132,13 @@ class Source:
 def sources_of(run: RunData, suite: Suite) -> list[Source]:
     """Each suite of a run as each of its players played it, in the order of the plan."""
     model = public_model(run.settings)
-    section = run.settings.get("suite") or {}
-    nested = section.get("suites")
-    sections = nested if isinstance(nested, list) and len(nested) == len(suite.parts) else [section]
-    latest = run.sessions[-1] if run.sessions else {}
     asked = {name: run.settings[name] for name in ("history", "deterministic") if run.settings.get(name) is not None}
-    plain = {name: value for name, value in latest.items() if name not in ("id", "began", "complete", "retry")}
+    began, versions = "", dict[str, str]()
+    if run.sessions:
+        began = str(run.sessions[0].get("began") or "")
+        versions = _versions(run.sessions[-1])
     found = []
-    for part, own in zip(suite.parts, sections, strict=True):
+    for part, own in zip(suite.parts, _sections(run, suite), strict=True):
         data = run.of(part.name)
         public = public_settings(own, part.given_again)
         for player in pc.unique(data.plan["player"]).to_pylist():
@@ -152,12 +151,33 @@ def sources_of(run: RunData, suite: Suite) -> list[Source]:
                     model=model if player == model.get("name") else {},
                     decoding=str(run.settings.get("decoding") or ""),
                     asked=public_settings(asked),
-                    versions={name: value for name, value in plain.items() if isinstance(value, str)},
-                    began=str(run.sessions[0].get("began") or "") if run.sessions else "",
+                    versions=versions,
+                    began=began,
                     withheld=tuple(left_out(own, public, "suite")),
                 )
             )
     return found
+
+
+def _sections(run: RunData, suite: Suite) -> list[Any]:
+    """The configuration of each part of a suite."""
+    section = run.settings.get("suite") or {}
+    nested = section.get("suites")
+    # A bundle has a section for each.
+    if isinstance(nested, list) and len(nested) == len(suite.parts):
+        return nested
+    return [section]
+
+
+def _versions(session: Mapping[str, Any]) -> dict[str, str]:
+    """The versions of packages among what a session has noted."""
+    versions = {}
+    for name, value in session.items():
+        if name in ("id", "began", "complete", "retry"):
+            continue
+        if isinstance(value, str):
+            versions[name] = value
+    return versions
 
 
 def messages_of(turns: Sequence[Mapping[str, Any]]) -> Iterator[Said]:

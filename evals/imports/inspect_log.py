@@ -108,12 +108,17 @@ def _messages(sample: _Sample, place: str) -> list[tuple[str, str, str]]:
     found = []
     characters = 0
     for message in sample.messages:
-        parts = message.content if isinstance(message.content, list) else []
-        thoughts = [str(part.get("reasoning") or "") for part in parts if part.get("type") == "reasoning"]
         whole = texts_of(message.content)
         lines = [sample.attachments.get(line.removeprefix(ATTACHMENT), line) for line in whole.split("\n")]
         characters += sum(map(len, lines))
         if characters > MOST_MEMBER_BYTES:
             raise FileError(place, f"has more than {MOST_MEMBER_BYTES:,} characters with its attachments")
-        found.append((message.role, "\n".join(lines), "\n".join(thoughts)))
+        found.append((message.role, "\n".join(lines), _reasoning(message.content)))
     return found
+
+
+def _reasoning(content: str | list[dict[str, Any]]) -> str:
+    """The reasoning among the parts of a message; a message of one text has none."""
+    if not isinstance(content, list):
+        return ""
+    return "\n".join(str(part.get("reasoning") or "") for part in content if part.get("type") == "reasoning")

@@ -74,9 +74,7 @@ class TranscriptPlayer:
         """
         if turn.labels:
             raise self._refusal("asks for probabilities of labels, which no transcript holds")
-        asked: list[tuple[str, str]] = [(message.role, _text_of(message)) for message in self._added(turn.chat)]
-        if not self.at_end and self.transcript.messages[self._next][0] == WHOLE_PROMPT:
-            asked = [(WHOLE_PROMPT, "".join(text for _, text in asked))]
+        asked = self._asked(turn.chat)
         self._before = turn.chat
         for expected_role, expected_text in asked:
             role, text, _ = self._take(turn.number)
@@ -93,6 +91,16 @@ class TranscriptPlayer:
     def at_end(self) -> bool:
         """Whether all messages have been taken."""
         return self._next == len(self.transcript.messages)
+
+    def _asked(self, chat: Chat) -> list[tuple[str, str]]:
+        """Role and text of what a turn asks, in as many messages as the transcript has for it."""
+        asked: list[tuple[str, str]] = [(message.role, _text_of(message)) for message in self._added(chat)]
+        if self.at_end:
+            return asked
+        role, *_ = self.transcript.messages[self._next]
+        if role == WHOLE_PROMPT:
+            return [(WHOLE_PROMPT, "".join(text for _, text in asked))]
+        return asked
 
     def _added(self, chat: Chat) -> Sequence[Message]:
         """What a turn adds to the chat, without the reply to the turn before."""

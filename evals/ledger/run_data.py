@@ -164,13 +164,17 @@ class _ReadOnce:
             yield self._ledger.empty(list(wanted))
             yield from self._ledger.batches(list(wanted))
             return
+        table = pa.table(self._columns(names))
+        for start in range(0, max(len(table), 1), ROWS_AT_ONCE):
+            yield table.slice(start, ROWS_AT_ONCE)
+
+    def _columns(self, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
+        """The columns, of which those are read that were not read yet."""
         missing = [name for name in names if name not in self._known]
         if missing:
             table = self._ledger.table(missing).combine_chunks()
             self._known.update(zip(table.column_names, table.columns, strict=True))
-        table = pa.table({name: self._known[name] for name in names})
-        for start in range(0, max(len(table), 1), ROWS_AT_ONCE):
-            yield table.slice(start, ROWS_AT_ONCE)
+        return {name: self._known[name] for name in names}
 
 
 def stored_names(columns: Sequence[str]) -> set[str]:

@@ -9,10 +9,9 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, FiniteFloat, TypeAdapter, ValidationError
 
-from envs.picture import Picture
 from evals.conversation import PlayedTurn
 from evals.ledger.records import shared
-from evals.types import Episode
+from evals.types import Episode, Turn
 
 VERSION: Final = 1
 """Of the lines; it is part of the log's file name, so readers of another version find no log."""
@@ -100,27 +99,30 @@ class PlayedLine:
             bare: Leave out its texts and pictures.
         """
         turn, reply = played.turn, played.reply
-        kept = shared(before.turn.chat, turn.chat) if before is not None else 0
-        added = [part for said in turn.chat[kept:] if said.role != "assistant" for part in said.parts]
-        text = "\n".join(part for part in added if isinstance(part, str))
-        described = [part.description for part in added if isinstance(part, Picture)][-MOST_PICTURES:]
-        pictures = tuple(each for each in described if len(each) <= PICTURE_CHARACTERS)
+        prompt, pictures, answer, reasoning = "", tuple[str, ...](), "", ""
+        if not bare:
+            prompt, pictures = _asked(turn, before)
+            answer = shortened(reply.text, REPLY_CHARACTERS)
+            reasoning = shortened(reply.reasoning, REASONING_CHARACTERS)
+        action = played.action
+        if action is not None:
+            action = shortened(action, PROMPT_CHARACTERS)
         return cls(
-            turn.episode.id,
-            turn.number,
-            at,
-            "" if bare else shortened(text, PROMPT_CHARACTERS),
-            () if bare else pictures,
-            "" if bare else shortened(reply.text, REPLY_CHARACTERS),
-            "" if bare else shortened(reply.reasoning, REASONING_CHARACTERS),
-            None if played.action is None else shortened(played.action, PROMPT_CHARACTERS),
-            played.rule,
-            reply.finish,
-            reply.prompt_tokens,
-            reply.completion_tokens,
-            reply.seconds,
-            reply.cost,
-            bare,
+            episode=turn.episode.id,
+            turn=turn.number,
+            at=at,
+            prompt=prompt,
+            pictures=pictures,
+            reply=answer,
+            reasoning=reasoning,
+            action=action,
+            rule=played.rule,
+            finish=reply.finish,
+            prompt_tokens=reply.prompt_tokens,
+            completion_tokens=reply.completion_tokens,
+            seconds=reply.seconds,
+            cost=reply.cost,
+            bare=bare,
         )
 
     @property
@@ -128,6 +130,24 @@ class PlayedLine:
         """Its bytes, about."""
         texts = (self.prompt, *self.pictures, self.reply, self.reasoning, self.action or "")
         return _OVERHEAD + sum(len(text.encode()) for text in texts)
+
+
+def _asked(turn: Turn, before: PlayedTurn | None) -> tuple[str, tuple[str, ...]]:
+    """The text that a turn adds to the chat, shortened, and the last of the pictures, those of short descriptions."""
+    kept = 0
+    if before is not None:
+        kept = shared(before.turn.chat, turn.chat)
+    texts, described = list[str](), list[str]()
+    for said in turn.chat[kept:]:
+        if said.role == "assistant":
+            continue
+        for part in said.parts:
+            if isinstance(part, str):
+                texts.append(part)
+            else:
+                described.append(part.description)
+    pictures = tuple(each for each in described[-MOST_PICTURES:] if len(each) <= PICTURE_CHARACTERS)
+    return shortened("\n".join(texts), PROMPT_CHARACTERS), pictures
 
 
 _OVERHEAD = 300

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, TypedDict
 
 from starlette.exceptions import HTTPException
@@ -29,6 +30,15 @@ class Posted(TypedDict):
     remove: str
 
 
+def _state_of(path: Path) -> tuple[int, int]:
+    """When a file was changed, and its size; zeros where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return 0, 0
+    return status.st_mtime_ns, status.st_size
+
+
 class ViewerNotes:
     """The notes of the runs that a viewer shows."""
 
@@ -49,11 +59,7 @@ class ViewerNotes:
         """Tell the list of tags that were added or removed since."""
         for number, run in enumerate(self._index.runs):
             file = NotesFile(run.path)
-            try:
-                status = file.path.stat()
-                seen = (status.st_mtime_ns, status.st_size)
-            except OSError:
-                seen = (0, 0)
+            seen = _state_of(file.path)
             if seen == self._seen.get(number, (0, 0)):
                 continue
             notes = file.read()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -42,20 +43,26 @@ def fleiss_kappa(ratings: Iterable[tuple[Hashable, Hashable]]) -> Agreement | No
     Returns:
         None where no game has two ratings.
     """
-    by_game: dict[Hashable, Counter[Hashable]] = {}
-    for game, category in ratings:
-        by_game.setdefault(game, Counter())[category] += 1
-    rated = [counts for counts in by_game.values() if counts.total() > 1]
+    rated = _rated(ratings)
     if not rated:
         return None
-    categories = list(dict.fromkeys(category for counts in rated for category in counts))
-    table = np.array([[counts[category] for category in categories] for counts in rated], dtype=float)
+    categories = list(dict.fromkeys(itertools.chain.from_iterable(rated)))
+    counted = [[counts[category] for category in categories] for counts in rated]
+    table = np.array(counted, dtype=float)
     of_game = table.sum(axis=1)
     agreeing = ((table**2).sum(axis=1) - of_game) / (of_game * (of_game - 1))
     observed, chance = float(agreeing.mean()), _chance(table.sum(axis=0))
     kappa = _kappa(observed, chance)
     low, high = _interval(kappa, table, agreeing)
     return Agreement(Estimate(kappa, low, high, len(rated)), observed, chance, int(table.sum()))
+
+
+def _rated(ratings: Iterable[tuple[Hashable, Hashable]]) -> list[Counter[Hashable]]:
+    """Of each game that two people or more rated, how many put it in each category."""
+    by_game: defaultdict[Hashable, Counter[Hashable]] = defaultdict(Counter)
+    for game, category in ratings:
+        by_game[game][category] += 1
+    return [counts for counts in by_game.values() if counts.total() > 1]
 
 
 def _kappa(observed: float, chance: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evals.conversation import Record
@@ -47,35 +47,49 @@ async def taken_by(study: Study, participant: Participant, games: Games, check_g
         FileError: the journal is damaged.
     """
     journal = Journal.read(study.answers_of(participant))
-    items = items_of(study, participant, [*check_games.by_id] if check_games else ())
+    check_ids: Sequence[str] = ()
+    if check_games:
+        check_ids = [*check_games.by_id]
+    items = items_of(study, participant, check_ids)
     over = [item for item in items if is_over(journal, item)]
     records = []
-    passed = []
+    checks = []
     for item in over:
         steps = journal.items[item.key]
         if item.kind == "game":
             records.append(await replayed(games, games.for_person(item.key, participant.person), steps))
-        elif item.kind == "check_game" and check_games is not None:
-            episode = check_games.for_person(item.key.removeprefix("check-"), participant.person)
-            record = await replayed(check_games, episode, steps)
-            passed.append(record.outcome is not None and record.outcome.success)
-        elif item.check is not None:
-            passed.append(steps[0].choices == (item.check.answer,))
+            continue
+        passed = await _passed(item, steps, participant.person, check_games)
+        if passed is not None:
+            checks.append(passed)
     reviews = {item.key: journal.items[item.key][0].choices for item in over if item.kind == "review"}
-    counting_items = [item for item in items if item.counts]
-    counted = [entry for item in counting_items for entry in _answers(journal, item)]
+    counted: list[Entry] = []
+    for item in items:
+        if item.counts:
+            counted += _answers(journal, item)
     return Taken(
-        participant,
-        tuple(records),
-        reviews,
-        sum(passed),
-        len(passed),
-        len(over) == len(items),
-        sum(entry.visible for entry in counted),
-        sum(entry.hidden for entry in counted),
-        len(counted),
-        sum(entry.ignored for entry in counted),
+        participant=participant,
+        records=tuple(records),
+        reviews=reviews,
+        checks_passed=sum(checks),
+        checks_seen=len(checks),
+        finished=len(over) == len(items),
+        visible=sum(entry.visible for entry in counted),
+        hidden=sum(entry.hidden for entry in counted),
+        answers=len(counted),
+        ignored=sum(entry.ignored for entry in counted),
     )
+
+
+async def _passed(item: Item, steps: Mapping[int, Entry], person: str, check_games: Games | None) -> bool | None:
+    """Whether a check was passed: a game that was won, or a question that was answered right; None for what is no check."""
+    if item.kind == "check_game" and check_games is not None:
+        episode = check_games.for_person(item.key.removeprefix("check-"), person)
+        record = await replayed(check_games, episode, steps)
+        return record.outcome is not None and record.outcome.success
+    if item.check is not None:
+        return steps[0].choices == (item.check.answer,)
+    return None
 
 
 def _answers(journal: Journal, item: Item) -> list[Entry]:

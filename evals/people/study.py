@@ -152,14 +152,19 @@ def read_study(folder: Path) -> Study:
     """
     path = folder / STUDY
     plan = _read_as(Plan, read_yaml(path), path)
-    path = folder / PARTICIPANTS
+    participants = _participants(folder / PARTICIPANTS)
+    texts = {name: _text(folder / f"{name}.md") for name in TEXTS}
+    return Study(folder, plan, participants, texts)
+
+
+def _participants(path: Path) -> tuple[Participant, ...]:
     found = _read_as(_Participants, read_json(path, _BOUNDS), path).participants
     participants = tuple(Participant(each.person, each.token, each.code, each.games) for each in found)
     for name in ("person", "token", "code"):
-        if len({getattr(each, name) for each in participants}) < len(participants):
+        different = {getattr(each, name) for each in participants}
+        if len(different) < len(participants):
             raise FileError(path, f"names a {name} twice")
-    texts = {name: _text(folder / f"{name}.md") for name in TEXTS}
-    return Study(folder, plan, participants, texts)
+    return participants
 
 
 def participants_text(participants: Sequence[Participant]) -> str:

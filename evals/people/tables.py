@@ -92,12 +92,7 @@ def play_agreement_table(taken: Sequence[Taken]) -> Table:
 
 def review_table(taken: Sequence[Taken], plan: Plan, games: Games) -> Table:
     """Share of Yes and agreement for each criterion, by kind of question and over all (as MultiStAR's Table 11)."""
-    ratings: dict[tuple[str, str], list[tuple[Hashable, str]]] = defaultdict(list)
-    for each in taken:
-        for game, choices in each.reviews.items():
-            for asked, choice in zip(plan.criteria, choices, strict=True):
-                for level in (games.by_id[game].level, ALL):
-                    ratings[asked.name, level].append((game, choice))
+    ratings = _reviews(taken, plan, games)
     rows: list[tuple[Cell, ...]] = []
     names = [criterion.name for criterion in plan.criteria]
     levels = [*dict.fromkeys(game.level for game in games.by_id.values()), ALL]
@@ -110,6 +105,17 @@ def review_table(taken: Sequence[Taken], plan: Plan, games: Games) -> Table:
         rows.append((criterion, level, positive, *_agreement_cells(fleiss_kappa(found))))
     columns = ("criterion", "level", "positive", "games", "ratings", "observed", "chance", "kappa")
     return Table("people_reviews", "Reviews of questions", columns, tuple(rows), (KAPPA_NOTE,))
+
+
+def _reviews(taken: Sequence[Taken], plan: Plan, games: Games) -> Mapping[tuple[str, str], list[tuple[Hashable, str]]]:
+    """Games and what people chose for them, by criterion and kind of question; each also counts over all kinds."""
+    ratings: dict[tuple[str, str], list[tuple[Hashable, str]]] = defaultdict(list)
+    for each in taken:
+        for game, choices in each.reviews.items():
+            for asked, choice in zip(plan.criteria, choices, strict=True):
+                ratings[asked.name, games.by_id[game].level].append((game, choice))
+                ratings[asked.name, ALL].append((game, choice))
+    return ratings
 
 
 def _agreement_cells(found: Agreement | None) -> tuple[Cell, ...]:

@@ -92,11 +92,7 @@ def published_tables(
             best = _best(paper, played)
         met = conditions
         if settings:
-            # Temperature and weights are the model's; of a built-in player there is nothing to say.
-            of_model = {"temperature": paper.conditions.temperature, "weights": paper.conditions.weights}
-            if player not in baselines:
-                of_model = model_conditions(settings)
-            met = dataclasses.replace(conditions, **of_model)
+            met = _with_model(conditions, paper, settings, is_model=player not in baselines)
         for part, of_part in _parts(played):
             table = _own_table(paper, row, of_part) if row else _neighbors_table(paper, player, of_part, best)
             if not table.rows:
@@ -107,6 +103,14 @@ def published_tables(
     if not summary:
         return tables
     return [_short_table(suite, title, paper, summary), *tables]
+
+
+def _with_model(conditions: Conditions, paper: Paper, settings: Mapping[str, Any], is_model: bool) -> Conditions:
+    """The conditions with the model's temperature and weights; of a built-in player there is nothing to say."""
+    if is_model:
+        return dataclasses.replace(conditions, **model_conditions(settings))
+    theirs = paper.conditions
+    return dataclasses.replace(conditions, temperature=theirs.temperature, weights=theirs.weights)
 
 
 def _short_rows(paper: Paper, row: str, player: str, cells: Sequence[RunCell]) -> Iterator[tuple[Cell, ...]]:
@@ -252,13 +256,7 @@ def _interval_notes(figures: Sequence[Figure]) -> list[str]:
 
 
 def _neighbors_table(paper: Paper, player: str, cells: Sequence[RunCell], best: str) -> Table:
-    size = parameters_of(player)
-    here = [model for model in paper.models if any(paper.find(model.name, cell.measure, cell.cell) for cell in cells)]
-    kinds: dict[str, str] = {}
-    if size:
-        # There may be one model only.
-        for model, kind in zip(nearest(size, here), ("nearest", "next"), strict=False):
-            kinds[model.name] = kind
+    kinds = _neighbors(paper, player, cells)
     if best:
         kinds.setdefault(best, "best")
     found = []
@@ -288,6 +286,17 @@ def _neighbors_table(paper: Paper, player: str, cells: Sequence[RunCell], best: 
     )
 
 
+def _neighbors(paper: Paper, player: str, cells: Sequence[RunCell]) -> dict[str, str]:
+    """The models of the paper that are nearest in size and have one of the cells, each with what it is called."""
+    size = parameters_of(player)
+    if not size:
+        return {}
+    here = [model for model in paper.models if any(paper.find(model.name, cell.measure, cell.cell) for cell in cells)]
+    # There may be one model only.
+    both = zip(nearest(size, here), ("nearest", "next"), strict=False)
+    return {model.name: kind for model, kind in both}
+
+
 def _best(paper: Paper, cells: Sequence[RunCell]) -> str:
     """The model with the highest mean share in the cells of a run; empty where none has them all.
 
@@ -296,17 +305,23 @@ def _best(paper: Paper, cells: Sequence[RunCell]) -> str:
     shares = [cell for cell in cells if cell.measure in ("success", "accuracy")]
     known: dict[str, dict[int, float]] = {}
     for model in paper.models:
-        values = {}
-        for number, cell in enumerate(shares):
-            figure = paper.find(model.name, cell.measure, cell.cell)
-            if figure is not None:
-                values[number] = figure.value
+        values = _values(paper, model.name, shares)
         if values:
             known[model.name] = values
     # Models are compared on the same cells, so only those count that have a figure in each.
     wanted = set().union(*known.values())
     sums = {name: sum(values.values()) for name, values in known.items() if values.keys() == wanted}
     return max(sums, key=lambda name: sums[name], default="")
+
+
+def _values(paper: Paper, model: str, cells: Sequence[RunCell]) -> dict[int, float]:
+    """A model's figures by the numbers of the cells that it has one for."""
+    values = {}
+    for number, cell in enumerate(cells):
+        figure = paper.find(model, cell.measure, cell.cell)
+        if figure is not None:
+            values[number] = figure.value
+    return values
 
 
 # --- shared ----------------------------------------------------------------------------------------------------------

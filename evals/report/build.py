@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 from evals.figures import Figure
 from evals.report.draw import Format, draw
-from evals.report.episodes import select
+from evals.report.episodes import Prompt, Shown, select
 from evals.report.joint import Report
 from evals.report.latex import document, latex, latex_figure
 from evals.report.page import Page, Section, figure_parts, table_parts
@@ -23,25 +23,31 @@ def page_of(report: Report) -> Page:
     baselines = report.baselines
     tables, paper = report.tables(), report.paper_tables()
     figures = {figure.name: figure_parts(figure) for figure in report.figures()}
-    chosen = [
-        select(one.run.of(part.name), part, built_in_names(part)) for one in report.runs for part in one.suite.parts
-    ]
-    episodes = [shown for selection in chosen for shown in selection.episodes]
-    prompts = {(prompt.suite, prompt.mode): prompt for selection in chosen for prompt in selection.prompts}
-    lines = ["Of each player some episodes that failed, were cut off, lost and won, the first of their kind."]
     sections = [
         *_results(report, tables, paper, figures, baselines),
-        Section("Episodes to look at", lines if episodes else [], episodes=episodes),
-        Section(
-            "Prompts",
-            ["The first prompt of one episode of each mode."] if prompts else [],
-            prompts=[*prompts.values()],
-        ),
+        *_examples(report),
         _performance(tables),
         _made(report),
     ]
     title = "; ".join(one.name for one in report.runs)
     return Page(title, report.status, [section for section in sections if not section.empty])
+
+
+def _examples(report: Report) -> Iterator[Section]:
+    """Episodes and prompts to look at, where there are any."""
+    episodes: list[Shown] = []
+    prompts: dict[tuple[str, str], Prompt] = {}
+    for one in report.runs:
+        for part in one.suite.parts:
+            selection = select(one.run.of(part.name), part, built_in_names(part))
+            episodes += selection.episodes
+            prompts |= {(prompt.suite, prompt.mode): prompt for prompt in selection.prompts}
+    if episodes:
+        lines = ["Of each player some episodes that failed, were cut off, lost and won, the first of their kind."]
+        yield Section("Episodes to look at", lines, episodes=episodes)
+    if prompts:
+        lines = ["The first prompt of one episode of each mode."]
+        yield Section("Prompts", lines, prompts=[*prompts.values()])
 
 
 def _by_suite(tables: Sequence[Table], suites: Mapping[str, str]) -> defaultdict[str | None, list[Table]]:
@@ -60,7 +66,7 @@ def _results(
     baselines: Collection[str],
 ) -> list[Section]:
     """A section for each suite, then the tables that all have in common: results come first."""
-    suites = {part.name: part.title or part.name for one in report.runs for part in one.suite.parts}
+    suites = _suite_titles(report)
     owned = _by_suite([table for table in tables if table.section != "performance"], suites)
     published = _by_suite(paper, suites)
     drawn: defaultdict[str | None, list[Mapping[str, Any]]] = defaultdict(list)
@@ -68,17 +74,21 @@ def _results(
         drawn[_suite_of(name, suites)].append(figure)
     sections = []
     for suite, title in suites.items():
-        results = [table for table in owned[suite] if table.headline]
+        results = [table_parts(table, baselines) for table in owned[suite] if table.headline]
         details = [table for table in owned[suite] if not table.headline]
-        sections.append(
-            Section(
-                title,
-                tables=[table_parts(table, baselines) for table in results],
-                figures=drawn[suite],
-                more=[table_parts(table, baselines) for table in (*published[suite], *details)],
-            )
-        )
-    return [*sections, Section("Episodes played", tables=[table_parts(table) for table in owned[None]])]
+        more = [table_parts(table, baselines) for table in (*published[suite], *details)]
+        sections.append(Section(title, tables=results, figures=drawn[suite], more=more))
+    common = [table_parts(table) for table in owned[None]]
+    return [*sections, Section("Episodes played", tables=common)]
+
+
+def _suite_titles(report: Report) -> dict[str, str]:
+    """What the suites of all runs are called, by their names."""
+    titles = {}
+    for one in report.runs:
+        for part in one.suite.parts:
+            titles[part.name] = part.title or part.name
+    return titles
 
 
 def _suite_of(name: str, suites: Collection[str]) -> str | None:

@@ -115,10 +115,17 @@ def _arranged(columns: Sequence[_Column], width: int) -> list[list[tuple[_Column
             return [_widened(turned, widest_text, width)]
     # Else in blocks: each repeats the columns before the first number.
     count = next((number for number, column in enumerate(columns) if column.numeric), 1)
-    keys, rest = columns[:count], columns[count:]
-    widest = max((column.least(widest_text) for column in rest), default=0)
-    fitting = [text_width for text_width in _TEXT_WIDTHS if _needed(keys, text_width) + _GAP + widest <= width]
-    text_width = fitting[0] if fitting else _TEXT_WIDTHS[-1]
+    return _in_blocks(columns[:count], columns[count:], width)
+
+
+def _in_blocks(keys: Sequence[_Column], rest: Sequence[_Column], width: int) -> list[list[tuple[_Column, int]]]:
+    """The rest of the columns in their order, as many behind the keys as fit."""
+    widest = max((column.least(_TEXT_WIDTHS[0]) for column in rest), default=0)
+    text_width = _TEXT_WIDTHS[-1]
+    for wider in _TEXT_WIDTHS:
+        if _needed(keys, wider) + _GAP + widest <= width:
+            text_width = wider
+            break
     blocks: list[list[_Column]] = [[*keys]]
     for column in rest:
         begun = len(blocks[-1]) > len(keys)

@@ -31,17 +31,20 @@ class Overview:
             titles: Of the suites.
         """
         labels = player_labels(outlines)
-        self.boards = boards_of(
-            [
-                dataclasses.replace(entry, player=labels[part.name].get(entry.player, entry.player))
-                for part in parts
-                for entry in part.entries
-            ]
-        )
+        entries = []
+        for part in parts:
+            for entry in part.entries:
+                player = labels[part.name].get(entry.player, entry.player)
+                entries.append(dataclasses.replace(entry, player=player))
+        self.boards = boards_of(entries)
         self._titles = titles
-        self._ledger_names = {(run, label): name for run, known in labels.items() for name, label in known.items()}
-        settings = {part.name: outline.settings for part, outline in zip(parts, outlines, strict=True)}
-        self._parts = {part.name: dataclasses.replace(part, settings=settings[part.name]) for part in parts}
+        self._ledger_names: dict[tuple[str, str], str] = {}
+        for run, known in labels.items():
+            for name, label in known.items():
+                self._ledger_names[run, label] = name
+        self._parts: dict[str, RunPart] = {}
+        for part, outline in zip(parts, outlines, strict=True):
+            self._parts[part.name] = dataclasses.replace(part, settings=outline.settings)
 
     # --- the page of results ---------------------------------------------------------------------------------------------
 

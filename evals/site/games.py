@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -38,16 +39,20 @@ def decisive_turns(view: EpisodeView) -> dict[int, str]:
     steps = view.steps
     if not steps:
         return {}
-    reasons: dict[int, list[str]] = {0: ["the first turn"]}
-    lost = next((number for number, step in enumerate(steps) if step.lost), None)
-    unread = next((number for number, step in enumerate(steps) if step.decoded is None), None)
-    if lost is not None:
-        reasons.setdefault(lost, []).append("after it the game could no longer be won")
-    if unread is not None:
-        reasons.setdefault(unread, []).append("the first reply in which no answer could be read")
+    found = [(0, "the first turn")]
+    lost = [number for number, step in enumerate(steps) if step.lost]
+    if lost:
+        found.append((lost[0], "after it the game could no longer be won"))
+    unread = [number for number, step in enumerate(steps) if step.decoded is None]
+    if unread:
+        found.append((unread[0], "the first reply in which no answer could be read"))
     for regret, number in _costly(steps)[:_COSTLY]:
-        reasons.setdefault(number, []).append(f"it cost {regret:.3g} {view.regret_unit} against perfect play")
-    reasons.setdefault(len(steps) - 1, []).append("the last turn")
+        found.append((number, f"it cost {regret:.3g} {view.regret_unit} against perfect play"))
+    found.append((len(steps) - 1, "the last turn"))
+    # A turn may have several reasons.
+    reasons: defaultdict[int, list[str]] = defaultdict(list)
+    for number, reason in found:
+        reasons[number].append(reason)
     return {number: "; ".join(reasons[number]) for number in sorted(reasons)}
 
 

@@ -192,17 +192,22 @@ def proportion_of_counts(hits: Sequence[int], sizes: Sequence[int]) -> Estimate:
     """
     # Another method takes observations.
     if _METHOD.get() is not None:
-        successes, clusters = list[bool](), list[int]()
-        for cluster, (won, size) in enumerate(zip(hits, sizes, strict=True)):
-            successes += [number < won for number in range(size)]
-            clusters += [cluster for _ in range(size)]
-        return proportion_estimate(successes, clusters)
+        return proportion_estimate(*_observations(hits, sizes))
     n = sum(sizes)
     if not n:
         return NO_ESTIMATE
     counted = Counter(zip(hits, sizes, strict=True))
     kinds = Counter({(float(won), float(size)): many for (won, size), many in counted.items()})
     return wilson_estimate(sum(hits) / n, n, _design_effect(kinds))
+
+
+def _observations(hits: Sequence[int], sizes: Sequence[int]) -> tuple[list[bool], list[int]]:
+    """The observations that some counts are of: whether each is a success, and its cluster."""
+    successes, clusters = list[bool](), list[int]()
+    for cluster, (won, size) in enumerate(zip(hits, sizes, strict=True)):
+        successes += [number < won for number in range(size)]
+        clusters += [cluster for _ in range(size)]
+    return successes, clusters
 
 
 def wilson_estimate(share: float, n: int, design_effect: float = 1.0, confidence: float = 0.95) -> Estimate:

@@ -86,17 +86,21 @@ class EpisodeIndex:
                 self._note_gone(run)
                 continue
             paths = unread_parts(run)
-            if not paths and run.planned:
-                continue
-            try:
-                plan = read_plan(run)
-                if not run.planned:
-                    self._note_plan(number, plan)
-                for found in arrivals(run, paths, plan):
-                    self._insert(number, found)
-            except Exception as error:  # one run, which may be anybody's, must not hide the others
-                run.damage["plan.parquet"] = f"{type(error).__name__}: {error}"
+            if paths or not run.planned:
+                self._read_parts(number, paths)
         return self.version != before
+
+    def _read_parts(self, number: int, paths: Sequence[Path]) -> None:
+        """Read some parts of a run, and its plan the first time; what prevents it is noted as damage."""
+        run = self.runs[number]
+        try:
+            plan = read_plan(run)
+            if not run.planned:
+                self._note_plan(number, plan)
+            for found in arrivals(run, paths, plan):
+                self._insert(number, found)
+        except Exception as error:  # one run, which may be anybody's, must not hide the others
+            run.damage["plan.parquet"] = f"{type(error).__name__}: {error}"
 
     def _note_gone(self, run: ViewedRun) -> None:
         """Say that a run was deleted or moved; its rows stay in the list, and opening one says so, too."""

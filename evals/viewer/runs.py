@@ -119,11 +119,8 @@ def _checked(run: ViewedRun, found: Sequence[tuple[LedgerPart, pa.Table]], plan:
     names = tuple(part.path.name for part, _ in found)
     tables = [rows for _, rows in found]
     checked = check_rows([rows.select(CHECKED) for rows in tables], names, plan)
-    reasons: dict[int, list[str]] = {}
-    for number, reason in checked.problems:
-        reasons.setdefault(number, []).append(reason)
-    for number, of_part in reasons.items():
-        run.damage[f"{names[number]}: some rows"] = "; ".join(of_part)
+    for number, reasons in _by_part(checked.problems).items():
+        run.damage[f"{names[number]}: some rows"] = "; ".join(reasons)
     part_of = np.repeat(np.arange(len(names)), [len(rows) for rows in tables])
     rows = pa.concat_tables(tables).append_column("part", pa.array(part_of, pa.int32()))
     sound = rows.filter(pa.array(checked.sound))
@@ -131,3 +128,10 @@ def _checked(run: ViewedRun, found: Sequence[tuple[LedgerPart, pa.Table]], plan:
     for part, _ in found:
         replaced.update(part.replaces)
     return Arrivals(names, sound, frozenset(replaced))
+
+
+def _by_part(problems: Sequence[tuple[int, str]]) -> dict[int, list[str]]:
+    reasons: dict[int, list[str]] = {}
+    for number, reason in problems:
+        reasons.setdefault(number, []).append(reason)
+    return reasons

@@ -301,21 +301,26 @@ def _guard(token: str, cookie: str, hosts: Collection[str]) -> Callable[[Request
     def knows(given: str | None) -> bool:
         return given is not None and secrets.compare_digest(given.encode(), token.encode())
 
-    async def guard(request: Request, call_next: Next) -> Response:
-        given = request.query_params.get("token")
-        response: Response
+    async def answered(request: Request, call_next: Next) -> Response:
         if not _is_known(request.headers.getlist("host"), hosts):
             text = "This viewer is not known under this host name: open the address that `raycade view` has printed."
-            response = Response(text, 400, media_type="text/plain; charset=utf-8")
-        elif token and given is not None and knows(given) and request.url.path == "/":
+            return Response(text, 400, media_type="text/plain; charset=utf-8")
+        # Nobody needs a token.
+        if not token:
+            return await call_next(request)
+        # The address that was printed: the cookie takes the token's place.
+        if knows(request.query_params.get("token")) and request.url.path == "/":
             rest = [item for item in request.query_params.multi_items() if item[0] != "token"]
             response = RedirectResponse(f"/?{urlencode(rest)}", 303)
             response.set_cookie(cookie, token, httponly=True, samesite="strict")
-        elif token and not knows(request.cookies.get(cookie)):
+            return response
+        if not knows(request.cookies.get(cookie)):
             text = "This viewer asks for its token: open the address that `raycade view` has printed."
-            response = Response(text, 403, media_type="text/plain; charset=utf-8")
-        else:
-            response = await call_next(request)
+            return Response(text, 403, media_type="text/plain; charset=utf-8")
+        return await call_next(request)
+
+    async def guard(request: Request, call_next: Next) -> Response:
+        response = await answered(request, call_next)
         for name, value in HEADERS.items():
             response.headers[name] = value
         response.headers.setdefault("Cache-Control", "no-store")
