@@ -35,18 +35,20 @@ class RecordedPlayer:
         """
         if turn.number == len(self._turns) and self._error:
             raise PlayerError(self._error)
-        same = False
-        was_asked = turn.number < len(self._turns)
-        if was_asked:
-            try:
-                same = _said(turn.chat) == _said(self.chat(turn.number))
-            except ValueError:
-                # A picture of another version.
-                same = False
-        if not same:
+        if not self._was_asked(turn):
             self.diverged = True
             raise PlayerError(f"turn {turn.number} was not asked like this when the reply was stored")
         return self._replaced.get(turn.number) or stored_reply(self._turns[turn.number])
+
+    def _was_asked(self, turn: Turn) -> bool:
+        """Whether the stored turn of this number was asked like this one."""
+        if turn.number >= len(self._turns):
+            return False
+        try:
+            return _said(turn.chat) == _said(self.chat(turn.number))
+        except ValueError:
+            # A picture of another version.
+            return False
 
     def chat(self, number: int) -> Chat:
         """What a stored turn asked.

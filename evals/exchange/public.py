@@ -40,18 +40,16 @@ def public_settings(section: Any, private: Collection[str] = ()) -> Any:
         private: Names that are left out as well, such as a suite's ``given_again``.
     """
     if isinstance(section, Mapping):
-        kept = {}
-        for name, value in section.items():
-            is_secret = _SECRET_NAME.search(str(name)) is not None
-            if name in private or is_secret:
-                continue
-            # An address or path means nothing elsewhere.
-            if not _is_place(value):
-                kept[name] = public_settings(value, private)
-        return kept
+        kept = {name: value for name, value in section.items() if not _is_private(name, private)}
+        # An address or path means nothing elsewhere.
+        return {name: public_settings(value, private) for name, value in kept.items() if not _is_place(value)}
     if isinstance(section, list | tuple):
         return [public_settings(each, private) for each in section if not _is_place(each)]
     return section
+
+
+def _is_private(name: Any, private: Collection[str]) -> bool:
+    return name in private or _SECRET_NAME.search(str(name)) is not None
 
 
 def left_out(section: Any, public: Any, place: str) -> list[str]:

@@ -79,24 +79,27 @@ def read_inspect(path: Path) -> tuple[object, Iterator[Transcript]]:
 def _transcripts(archive: Archive, model: str) -> Iterator[Transcript]:
     for name in archive.names:
         if name.startswith("samples/") and name.endswith(".json"):
-            place = f"{archive.path}, {name}"
-            content = archive.read(name)
-            sample = read_as(_Sample, parse_json(content, place, _SAMPLE_BOUNDS), place)
-            used = list(sample.model_usage.values())
-            cached = sum((each.input_tokens_cache_read or 0) + (each.input_tokens_cache_write or 0) for each in used)
-            key = {"repeat": sample.epoch - 1, **sample.metadata}
-            yield Transcript(
-                place=place,
-                key=read_as(GameKey, key, f"{place}, metadata"),
-                player=model,
-                carried=sample.store.get(NAME),
-                messages=_messages(sample, place),
-                prompt_tokens=cached + sum(each.input_tokens for each in used),
-                completion_tokens=sum(each.output_tokens for each in used),
-                error=public_error(sample.error.message) if sample.error else "",
-                size=len(content),
-            )
+            yield _transcript(archive.read(name), f"{archive.path}, {name}", model)
     archive.close()
+
+
+def _transcript(content: bytes, place: str, model: str) -> Transcript:
+    sample = read_as(_Sample, parse_json(content, place, _SAMPLE_BOUNDS), place)
+    used = list(sample.model_usage.values())
+    # Tokens that a cache served or took in are no input tokens there.
+    cached = sum((each.input_tokens_cache_read or 0) + (each.input_tokens_cache_write or 0) for each in used)
+    key = {"repeat": sample.epoch - 1, **sample.metadata}
+    return Transcript(
+        place=place,
+        key=read_as(GameKey, key, f"{place}, metadata"),
+        player=model,
+        carried=sample.store.get(NAME),
+        messages=_messages(sample, place),
+        prompt_tokens=cached + sum(each.input_tokens for each in used),
+        completion_tokens=sum(each.output_tokens for each in used),
+        error=public_error(sample.error.message) if sample.error else "",
+        size=len(content),
+    )
 
 
 def _messages(sample: _Sample, place: str) -> list[tuple[str, str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -14,6 +15,7 @@ from envs.files import Bounds, FileError, parse_json
 from evals.notes.note import NoteError, new_note
 from evals.notes.store import NotesFile
 from evals.viewer.index import EpisodeIndex
+from evals.viewer.runs import ViewedRun
 from evals.viewer.schema.notes import NotesAnswer
 
 MOST_POSTED = 64 * 2**10
@@ -37,6 +39,13 @@ def _state_of(path: Path) -> tuple[int, int]:
     except OSError:
         return 0, 0
     return status.st_mtime_ns, status.st_size
+
+
+def _note_damage(run: ViewedRun, file: str, damage: Sequence[str]) -> None:
+    """Say what is wrong with a run's notes, in place of what was wrong before."""
+    for place in [each for each in run.damage if each.startswith(file)]:
+        del run.damage[place]
+    run.damage |= {f"{file}, {place}": what for place, what in enumerate(damage, 1)}
 
 
 class ViewerNotes:
@@ -64,9 +73,7 @@ class ViewerNotes:
                 continue
             notes = file.read()
             self._index.set_tags(number, [(note.episode, note.tag) for note in notes.notes if note.tag])
-            for place in [each for each in run.damage if each.startswith(file.path.name)]:
-                del run.damage[place]
-            run.damage |= {f"{file.path.name}, {place}": what for place, what in enumerate(notes.damage, 1)}
+            _note_damage(run, file.path.name, notes.damage)
             self._seen[number] = seen
 
     def routes(self) -> list[Route]:

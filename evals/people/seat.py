@@ -115,13 +115,7 @@ class Seat:
             current = self._current
             if current is None or current.key != answer.key:
                 raise RefusedError(answer.key)
-            if len(answer.choices) != len(current.choices):
-                raise ValueError("an answer chooses once for each thing that is asked")
-            if any(
-                not 0 <= index < len(options) for index, options in zip(answer.choices, current.choices, strict=True)
-            ):
-                raise ValueError("there is no such option")
-            texts = tuple(options[index] for index, options in zip(answer.choices, current.choices, strict=True))
+            texts = _chosen_texts(answer.choices, current.choices)
             entry = Entry(current.item.key, current.step, texts, answer.visible, answer.hidden, answer.ignored)
             # should anything fail from here on, the next request begins anew from the journal
             self._current = None
@@ -226,6 +220,22 @@ class Seat:
 
     def _with_help(self, state: dict[str, Any]) -> dict[str, Any]:
         return {**state, "help": rendered(self._study.texts.get("instructions", ""))}
+
+
+def _chosen_texts(choices: Sequence[int], offered: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """The texts of the options with these numbers, one of each list.
+
+    Raises:
+        ValueError: there are more or fewer numbers, or a list has no such option.
+    """
+    if len(choices) != len(offered):
+        raise ValueError("an answer chooses once for each thing that is asked")
+    texts = []
+    for index, options in zip(choices, offered, strict=True):
+        if not 0 <= index < len(options):
+            raise ValueError("there is no such option")
+        texts.append(options[index])
+    return tuple(texts)
 
 
 def is_over(journal: Journal, item: Item) -> bool:

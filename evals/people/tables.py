@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from evals.analysis.compare import in_one_cell
+from evals.conversation import Record
 from evals.ledger.run_data import RunData
 from evals.people.agreement import Agreement, fleiss_kappa
 from evals.people.games import Games
@@ -77,17 +78,21 @@ def play_agreement_table(taken: Sequence[Taken]) -> Table:
         episode = record.episode
         group = (episode.suite, episode.level)
         game = (episode.suite, episode.task, episode.level, episode.mode, episode.index, episode.repeat, episode.seed)
+        category = _won_or_lost(record)
         if longest[group] == 1:
-            ratings[group].append((game, record.turns[0].reply.text))
-            continue
-        has_won = record.outcome is not None and record.outcome.success
-        ratings[group].append((game, "won" if has_won else "lost"))
+            category = record.turns[0].reply.text
+        ratings[group].append((game, category))
     rows: list[tuple[Cell, ...]] = []
     for (suite, level), each in ratings.items():
         category = "choice" if longest[suite, level] == 1 else "won or lost"
         rows.append((suite, level, category, *_agreement_cells(fleiss_kappa(each))))
     columns = ("suite", "level", "category", "games", "ratings", "observed", "chance", "kappa")
     return Table("people_agreement", "Agreement between people", columns, tuple(rows), (KAPPA_NOTE,))
+
+
+def _won_or_lost(record: Record) -> str:
+    has_won = record.outcome is not None and record.outcome.success
+    return "won" if has_won else "lost"
 
 
 def review_table(taken: Sequence[Taken], plan: Plan, games: Games) -> Table:

@@ -85,24 +85,33 @@ def published_tables(
             continue
         of_player = [cell for cell in cells if cell.player == player]
         played = [cell for cell in of_player if cell.values]
-        best = ""
         if row:
             summary += _short_rows(paper, row, player, played)
-        else:
-            best = _best(paper, played)
         met = conditions
         if settings:
             met = _with_model(conditions, paper, settings, is_model=player not in baselines)
-        for part, of_part in _parts(played):
-            table = _own_table(paper, row, of_part) if row else _neighbors_table(paper, player, of_part, best)
-            if not table.rows:
-                continue
+        for part, table in _beside(paper, row, player, played):
             name = "_".join([suite, "published", *part, file_stem(player)])
             notes = (*table.notes, *_condition_notes(met, paper))
             tables.append(dataclasses.replace(table, name=name, title=f"{title}: {table.title}", notes=notes))
     if not summary:
         return tables
     return [_short_table(suite, title, paper, summary), *tables]
+
+
+def _beside(paper: Paper, row: str, player: str, cells: Sequence[RunCell]) -> Iterator[tuple[list[str], Table]]:
+    """A player's cells beside its own row of the paper; without one, beside its neighbors and the best model.
+
+    Yields:
+        What the table's name says of its cells, and the table, if it has any.
+    """
+    best = ""
+    if not row:
+        best = _best(paper, cells)
+    for part, of_part in _parts(cells):
+        table = _own_table(paper, row, of_part) if row else _neighbors_table(paper, player, of_part, best)
+        if table.rows:
+            yield part, table
 
 
 def _with_model(conditions: Conditions, paper: Paper, settings: Mapping[str, Any], is_model: bool) -> Conditions:
@@ -269,9 +278,7 @@ def _neighbors_table(paper: Paper, player: str, cells: Sequence[RunCell], best: 
     keys, constant = _keys([cell for cell, _ in found])
     spelled = []
     for place, (name, kind) in enumerate(kinds.items()):
-        # As the paper spells the model in these cells.
-        of_model = [figures[place] for _, figures in found]
-        printed = next((figure.row for figure in of_model if figure is not None), name)
+        printed = _as_printed([figures[place] for _, figures in found], name)
         spelled.append(f"{kind}: {printed}")
     rows: list[tuple[Cell, ...]] = []
     for cell, figures in found:
@@ -284,6 +291,14 @@ def _neighbors_table(paper: Paper, player: str, cells: Sequence[RunCell], best: 
         rows=tuple(rows),
         notes=(f"The {paper.source} does not have this model. Its own models beside it: {'; '.join(spelled)}.",),
     )
+
+
+def _as_printed(figures: Sequence[Figure | None], name: str) -> str:
+    """A model as the paper spells it where some of these figures stand."""
+    for figure in figures:
+        if figure is not None:
+            return figure.row
+    return name
 
 
 def _neighbors(paper: Paper, player: str, cells: Sequence[RunCell]) -> dict[str, str]:

@@ -121,11 +121,7 @@ def _arranged(columns: Sequence[_Column], width: int) -> list[list[tuple[_Column
 def _in_blocks(keys: Sequence[_Column], rest: Sequence[_Column], width: int) -> list[list[tuple[_Column, int]]]:
     """The rest of the columns in their order, as many behind the keys as fit."""
     widest = max((column.least(_TEXT_WIDTHS[0]) for column in rest), default=0)
-    text_width = _TEXT_WIDTHS[-1]
-    for wider in _TEXT_WIDTHS:
-        if _needed(keys, wider) + _GAP + widest <= width:
-            text_width = wider
-            break
+    text_width = _text_width(keys, width - _GAP - widest)
     blocks: list[list[_Column]] = [[*keys]]
     for column in rest:
         begun = len(blocks[-1]) > len(keys)
@@ -133,6 +129,14 @@ def _in_blocks(keys: Sequence[_Column], rest: Sequence[_Column], width: int) -> 
             blocks.append([*keys])
         blocks[-1].append(column)
     return [_widened(block, text_width, width) for block in blocks]
+
+
+def _text_width(keys: Sequence[_Column], room: int) -> int:
+    """The widest texts with which the keys fit; the narrowest if none do."""
+    for text_width in _TEXT_WIDTHS:
+        if _needed(keys, text_width) <= room:
+            return text_width
+    return _TEXT_WIDTHS[-1]
 
 
 def _needed(columns: Sequence[_Column], text_width: int) -> int:
@@ -188,10 +192,17 @@ def _wrapped(text: str, width: int) -> list[str]:
     for paragraph in text.split("\n"):
         line = ""
         for part in _BREAKS.split(paragraph):
-            if cell_len((line + part).rstrip()) > width and line:
+            if line and not _fits(line + part, width):
                 lines.append(line.rstrip())
                 line = ""
-            *full, line = chop_cells(line + part, width) if cell_len((line + part).rstrip()) > width else [line + part]
-            lines += full
+            line += part
+            # A part that is wider than a line is cut.
+            if not _fits(line, width):
+                *full, line = chop_cells(line, width)
+                lines += full
         lines.append(line.rstrip())
     return lines
+
+
+def _fits(line: str, width: int) -> bool:
+    return cell_len(line.rstrip()) <= width

@@ -79,7 +79,7 @@ def _rows(models: Sequence[Entry]) -> Iterator[Row]:
     Which one is the highest is known only after looking, so p counts as if all pairs had been compared (Bonferroni). Runs that
     are partial or were stopped by a rule are not compared: their games are no fixed sample.
     """
-    comparable = [entry for entry in models if not _notes(entry) and _has_mean(entry)]
+    comparable = [entry for entry in models if _is_comparable(entry)]
     best = max(comparable, key=_mean, default=None)
     pairs = len(comparable) * (len(comparable) - 1) // 2
     for entry in models:
@@ -102,6 +102,11 @@ def _below(entry: Entry, best: Entry, pairs: int) -> Row:
     if effect.p * pairs < ALPHA:
         standing = "below the highest"
     return Row(entry, standing, effect.difference)
+
+
+def _is_comparable(entry: Entry) -> bool:
+    """Whether all of its planned games were played, and have a score."""
+    return not _notes(entry) and _has_mean(entry)
 
 
 def _has_mean(entry: Entry) -> bool:

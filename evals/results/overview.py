@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final
 
@@ -79,42 +80,40 @@ class Overview:
 
     def _board(self, board: Board) -> dict[str, Any]:
         scores = [entry.scores[0] for entry in _entries(board).values() if entry.scores]
-        values = [value for score in scores for value in score.values]
-        low, high = 0.0, 1.0
-        is_share = all(low <= value <= high for value in values)
-        if not is_share:
+        measure, values = "", list[float]()
+        for score in scores:
+            values += score.values
+        if scores:
+            measure = scores[0].measure
+        low, high, ticks = 0.0, 1.0, list[dict[str, Any]]()
+        is_share = _are_shares(values)
+        if is_share:
+            ticks += _ticks(board)
+        else:
             low, high = min(values), max(values)
         return {
             "suite": board.suite,
             "title": self._title(board),
             "about": board.about,
-            "measure": scores[0].measure if scores else "",
+            "measure": measure,
             "share": is_share,
             "low": low,
             "high": high,
-            "ticks": list(_ticks(board)) if is_share else [],
+            "ticks": ticks,
         }
 
     def _column(self, board: Board, baseline: str) -> dict[str, dict[str, Any]]:
         """The cells of a board by the name of their row."""
         rows = {row.entry.player: row for row in board.rows}
         entries = _entries(board)
-        beside = entries.get(baseline)
-        known: dict[str, Effect] = {}
-        if beside:
-            others = {name: entry for name, entry in entries.items() if entry is not beside}
-            for name, entry in others.items():
-                effect = _overall(entry, beside)
-                if effect is not None:
-                    known[name] = effect
-        corrected = dict(zip(known, holm([effect.p for effect in known.values()]), strict=True))
+        differences = _differences(entries, baseline)
         found = {}
         for name, entry in entries.items():
             cell = self._cell(entry, rows.get(name))
             if name in rows:
                 cell["standing"] = self._standing(board, rows[name])
-            if name in known:
-                cell["difference"] = _effect(known[name], corrected[name])
+            if name in differences:
+                cell["difference"] = differences[name]
             found[name] = cell
         return found
 
@@ -146,20 +145,13 @@ class Overview:
 
     def _settings(self) -> list[dict[str, Any]]:
         """Settings whose values differ between rows, with the value of each row of a model."""
-        runs = {
-            row.entry.player: [
-                self._parts[run]
-                for run in dict.fromkeys(
-                    other.entry.run
-                    for board in self.boards
-                    for other in board.rows
-                    if other.entry.player == row.entry.player
-                )
-            ]
-            for board in self.boards
-            for row in board.rows
-        }
-        return [{"name": name, "values": values} for name, values in differing_settings(runs).items()]
+        runs: defaultdict[str, dict[str, RunPart]] = defaultdict(dict)
+        for board in self.boards:
+            for row in board.rows:
+                entry = row.entry
+                runs[entry.player][entry.run] = self._parts[entry.run]
+        of_player = {player: [*parts.values()] for player, parts in runs.items()}
+        return [{"name": name, "values": values} for name, values in differing_settings(of_player).items()]
 
     # --- the sentence on top ---------------------------------------------------------------------------------------------
 
@@ -170,19 +162,14 @@ class Overview:
             ranked = [row.entry for row in board.rows if row.standing not in ("", "not compared")]
             if len(ranked) > 1:
                 return self._versus(ranked[0].player, ranked[1].player)
+        first_models = [(board, board.rows[0].entry) for board in self.boards if board.rows]
         # One model against chance, on the same games.
-        for board in self.boards:
-            if not board.rows:
-                continue
-            entry = board.rows[0].entry
+        for board, entry in first_models:
             chance = _entries(board).get(CHANCE)
             if chance is not None and _overall(entry, chance):
                 return self._versus(entry.player, CHANCE)
         # One model that cannot be compared with anything.
-        for board in self.boards:
-            if not board.rows:
-                continue
-            entry = board.rows[0].entry
+        for board, entry in first_models:
             if entry.played:
                 return (
                     f"{entry.player} has played {entry.played:,} of {entry.planned:,} episodes of {self._title(board)}."
@@ -200,17 +187,13 @@ class Overview:
         corrected = self._corrected(first, second)
         clauses: list[str] = []
         winner = ""
-        for board in self.boards:
-            entries = _entries(board)
-            if first not in entries or second not in entries:
-                continue
-            effect = _overall(entries[first], entries[second])
+        for board, one, another in self._with_both(first, second):
+            effect = _overall(one, another)
             if effect is None:
                 continue
             pairs = _pairs(board) if looked and second != CHANCE else 1
             p = min(1.0, corrected[self._title(board)] * pairs)
-            values = (*entries[first].scores[0].values, *entries[second].scores[0].values)
-            is_share = all(0 <= value <= 1 for value in values)
+            is_share = _are_shares((*one.scores[0].values, *another.scores[0].values))
             if p >= ALPHA:
                 amount = _amount(effect.difference, is_share, 1)
                 clauses.append(f"on {self._title(board)} no difference is shown ({amount}, {_p(p)})")
@@ -230,22 +213,23 @@ class Overview:
 
     def _corrected(self, first: str, second: str) -> dict[str, float]:
         """For each board by its title, p of the first measure after Holm over all measures and boards of the two rows."""
-        tested: list[tuple[str, float]] = []
-        for board in self.boards:
-            entries = _entries(board)
-            on_board = first in entries and second in entries
-            if not on_board:
-                continue
-            title = self._title(board)
-            for _, _, effect in _shared_effects(entries[first], entries[second]):
-                tested.append((title, effect.p))
-        titles = [title for title, _ in tested]
-        after_holm = holm([p for _, p in tested])
+        titles, tested = list[str](), list[float]()
+        for board, one, other in self._with_both(first, second):
+            for _, _, effect in _shared_effects(one, other):
+                titles.append(self._title(board))
+                tested.append(effect.p)
         corrected: dict[str, float] = {}
-        for title, p in zip(titles, after_holm, strict=True):
+        for title, p in zip(titles, holm(tested), strict=True):
             # A board's first measure stands first.
             corrected.setdefault(title, p)
         return corrected
+
+    def _with_both(self, first: str, second: str) -> Iterator[tuple[Board, Entry, Entry]]:
+        """The boards that have both rows, each with the entries of these."""
+        for board in self.boards:
+            entries = _entries(board)
+            if first in entries and second in entries:
+                yield board, entries[first], entries[second]
 
     # --- two of them -----------------------------------------------------------------------------------------------------
 
@@ -259,11 +243,7 @@ class Overview:
         self._check(second)
         suites: list[dict[str, Any]] = []
         effects: list[Effect] = []
-        for board in self.boards:
-            entries = _entries(board)
-            if first not in entries or second not in entries:
-                continue
-            one, other = entries[first], entries[second]
+        for board, one, other in self._with_both(first, second):
             shared = _shared_effects(one, other)
             effects += [effect for _, _, effect in shared]
             suites.append(
@@ -331,6 +311,26 @@ def _overall(one: Entry, other: Entry, measure: str = "") -> Effect | None:
     return effects[0] if effects else None
 
 
+def _differences(entries: Mapping[str, Entry], baseline: str) -> dict[str, dict[str, Any]]:
+    """The overall difference of each other entry to the baseline's, p corrected for their number."""
+    beside = entries.get(baseline)
+    if beside is None:
+        return {}
+    known: dict[str, Effect] = {}
+    for name, entry in entries.items():
+        if entry is beside:
+            continue
+        effect = _overall(entry, beside)
+        if effect is not None:
+            known[name] = effect
+    corrected = holm([effect.p for effect in known.values()])
+    return {name: _effect(effect, p) for (name, effect), p in zip(known.items(), corrected, strict=True)}
+
+
+def _are_shares(values: Iterable[float]) -> bool:
+    return all(0 <= value <= 1 for value in values)
+
+
 def _shared_effects(one: Entry, other: Entry) -> list[tuple[Score, Score, Effect]]:
     """The overall paired difference of each measure that both have, with their scores."""
     there = {score.measure: score for score in other.scores}
@@ -349,10 +349,9 @@ def _pairs(board: Board) -> int:
 
 
 def _measure(one: Score, other: Score, overall: Effect) -> dict[str, Any]:
-    values = (*one.values, *other.values)
     return {
         "measure": one.measure,
-        "share": all(0 <= value <= 1 for value in values),
+        "share": _are_shares((*one.values, *other.values)),
         "better": one.better,
         "overall": _effect(overall, 1.0),
         "detects": _finite(smallest_difference(overall.error)),

@@ -149,9 +149,9 @@ class Site:
             "suite.html",
             self.titles[suite],
             boards=[self._board_parts(board) for board in boards],
-            papers=[table_parts(paper)] if paper else [],
+            papers=_as_list(paper),
             tables=tables,
-            settings=[table_parts(settings)] if settings else [],
+            settings=_as_list(settings),
         )
 
     def _board_parts(self, board: Board) -> dict[str, Any]:
@@ -271,6 +271,11 @@ def _safe(value: Any) -> Any:
 
 def _table(table: Table | None) -> dict[str, Any] | None:
     return None if table is None else table_parts(table)
+
+
+def _as_list(table: Table | None) -> list[dict[str, Any]]:
+    """The table in a list for the template; an empty one for none."""
+    return [table_parts(table)] if table else []
 
 
 def _run_facts(part: RunPart) -> dict[str, Any]:

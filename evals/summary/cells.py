@@ -71,14 +71,12 @@ def success_figure(suite: str, run: RunData, title: str = "") -> Figure:
     planned = zip(*(run.plan[name].to_pylist() for name in CELL), strict=True)
     cells = [cell for cell in dict.fromkeys(planned) if cell in played]
     levels = tuple(dict.fromkeys(level for _, _, level, _ in cells))
+    shares = {cell: proportion_estimate(played[cell], clusters[cell]) for cell in played}
     rows = []
     for player, task, mode in dict.fromkeys((player, task, mode) for player, task, _, mode in cells):
-        places = [(player, task, level, mode) for level in levels]
-        shares = []
-        for place in places:
-            share = proportion_estimate(played[place], clusters[place]) if place in played else None
-            shares.append(share)
-        rows.append(Series(task, levels, tuple(shares), f"{player}, {mode}"))
+        # None at levels where nothing was played.
+        of_task = tuple(shares.get((player, task, level, mode)) for level in levels)
+        rows.append(Series(task, levels, of_task, f"{player}, {mode}"))
     return Figure(
         name=f"{suite}_success_map",
         title=f"{title or suite}: success",

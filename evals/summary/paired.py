@@ -312,10 +312,18 @@ def sign_flip_p(sums: Sequence[float]) -> float:
     are_whole = all(size.is_integer() for size in counts)
     are_few = len(counts) == 1 or total <= EXACT_TOTAL
     if are_whole and are_few:
-        # Sums of whole numbers: the distribution is a convolution of binomials, one for each size of difference.
-        positive = _positive_sums({int(size): count for size, count in counts.items()})
-        extreme = np.abs(2 * np.arange(len(positive)) - total) >= observed - 1e-9
-        return float(min(1.0, positive[extreme].sum()))
+        return _exact_p(counts, observed, total)
+    return _drawn_p(counts, observed)
+
+
+def _exact_p(counts: Mapping[float, int], observed: float, total: float) -> float:
+    """Sums of whole numbers: the distribution is a convolution of binomials, one for each size of difference."""
+    positive = _positive_sums({int(size): count for size, count in counts.items()})
+    extreme = np.abs(2 * np.arange(len(positive)) - total) >= observed - 1e-9
+    return float(min(1.0, positive[extreme].sum()))
+
+
+def _drawn_p(counts: Mapping[float, int], observed: float) -> float:
     generator = np.random.default_rng(0)
     drawn = np.zeros(DRAWS)
     for size, count in counts.items():  # games of equal size are alike: only how many are positive is drawn
