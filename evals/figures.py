@@ -119,11 +119,7 @@ class Figure:
             parts.append(f"Bars: {self.intervals}")
         counts = [value.n for value in shown if value.n > 1]
         if counts:
-            fewest, most = min(counts), max(counts)
-            between = f"{fewest:,}"
-            if most > fewest:
-                between += f" to {most:,}"
-            parts.append(f"n = {between} {self.unit} a value")
+            parts.append(f"n = {_range(min(counts), max(counts))} {self.unit} a value")
         sentences = [f"{self.title.rstrip('.')}."]
         if parts:
             sentences.append(f"{'; '.join(parts).rstrip('.')}.")
@@ -134,6 +130,10 @@ def middle(value: str | Value) -> float | None:
     """The number that a value says; None where there is none."""
     number = value.mean if isinstance(value, Estimate) else value
     return None if number is None or isinstance(number, str) or not math.isfinite(number) else float(number)
+
+
+def _range(fewest: int, most: int) -> str:
+    return f"{fewest:,} to {most:,}" if most > fewest else f"{fewest:,}"
 
 
 def joined(figures: Iterable[Figure]) -> list[Figure]:

@@ -171,9 +171,12 @@ def _check_other_process(suite: Suite, plan: Sequence[Episode]) -> None:
 
 
 def _offers_options(suite: Suite, episode: Episode) -> bool:
-    owner = next(part for part in suite.parts if part.name == episode.suite)
-    turn = asyncio.run(owner.first_turn(episode))
+    turn = asyncio.run(_part(suite, episode.suite).first_turn(episode))
     return turn is None or bool(turn.options or turn.labels)
+
+
+def _part(suite: Suite, name: str) -> Suite:
+    return next(part for part in suite.parts if part.name == name)
 
 
 def _play(suite: Suite, episode: Episode, player: Player) -> Record:
@@ -196,8 +199,7 @@ def _check_ledger(suite: Suite, records: Sequence[Record]) -> None:
     for part in (ledger.slice(0, 1), ledger.slice(0, 0)):
         _shown(suite, planned, part)
     for record, row in zip(records, ledger.to_pylist(), strict=True):
-        owner = next(part for part in suite.parts if part.name == row["suite"])
-        _check_row(owner, record, row)
+        _check_row(_part(suite, row["suite"]), record, row)
 
 
 def _check_row(suite: Suite, record: Record, row: Mapping[str, Any]) -> None:

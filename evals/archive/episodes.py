@@ -115,16 +115,27 @@ def chunk_of(episodes: Sequence[dict[str, Any]], tiles: Tiles) -> tuple[dict[str
         for key, known in episode["pictures"].items():
             if key in numbers:
                 continue
-            try:
-                pixels = None if known["error"] else render_description(known["description"])[1]
-            except ValueError as error:
-                pixels, known["error"] = None, str(error)
+            pixels = _rendered(known)
             known["error"] = public_error(known["error"])
             numbers[key] = str(len(numbers))
-            sizes.append((known["width"], known["height"]) if pixels is not None else (0, 0))
-            grids.append(tiles.grid(pixels) if pixels is not None else np.zeros(0, np.uint32))
+            size, grid = (0, 0), np.zeros(0, np.uint32)
+            if pixels is not None:
+                size, grid = (known["width"], known["height"]), tiles.grid(pixels)
+            sizes.append(size)
+            grids.append(grid)
         shown.append(_with_numbers(for_the_page(episode), numbers))
     return {"episodes": shown, "pictures": sizes}, steps_between(grids).tobytes()
+
+
+def _rendered(known: dict[str, Any]) -> NDArray[np.uint8] | None:
+    """The pixels of a picture; None where it cannot be rendered any more, which is noted with it."""
+    if known["error"]:
+        return None
+    try:
+        return render_description(known["description"])[1]
+    except ValueError as error:
+        known["error"] = str(error)
+        return None
 
 
 def _with_numbers(episode: dict[str, Any], numbers: Mapping[str, str]) -> dict[str, Any]:

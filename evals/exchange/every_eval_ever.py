@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from evals.exchange.scores import ANYTIME_VALID, CONFIDENCE, MAIN, METHOD, Score
 from evals.exchange.source import (
     COMMON_LOSS,
     PROJECT,
+    Said,
     Source,
     as_text,
     game_key,
@@ -101,21 +102,25 @@ def _withheld(source: Source) -> list[str]:
 
 def _model_info(source: Source) -> dict[str, Any]:
     engine = source.model.get("engine", {})
-    hosted = engine.get("type") == "vllm"
-    is_model = bool(engine)
-    details = {
-        "deployment_type": "self_deployed" if hosted or not is_model else "externally_managed",
-        # of an API nobody here knows whether the weights are open
-        "model_availability": "open_weights" if hosted and not source.model_id.startswith(f"{PROJECT}/") else "unknown",
-        "player": source.player,
-    }
-    details |= {name: str(value) for name, value in engine.items() if name not in ("type", "model")}
     info = {"name": source.player, "id": source.model_id, "developer": source.model_id.split("/", 1)[0]}
-    if not is_model:
+    if not engine:
+        details = _details(source, "self_deployed", "unknown")
         return info | {"additional_details": details | {"kind": "a built-in player, not a model"}}
+    # of an API nobody here knows whether the weights are open
+    deployment, availability = "externally_managed", "unknown"
+    if engine.get("type") == "vllm":
+        deployment = "self_deployed"
+        if not source.model_id.startswith(f"{PROJECT}/"):
+            availability = "open_weights"
+    details = _details(source, deployment, availability)
+    details |= {name: str(value) for name, value in engine.items() if name not in ("type", "model")}
     kind = str(engine.get("type"))
-    version = next((source.versions[name] for name in (kind, f"{kind}-cpu") if name in source.versions), "unknown")
+    version = source.versions.get(kind, source.versions.get(f"{kind}-cpu", "unknown"))
     return info | {"inference_engine": {"name": kind, "version": version}, "additional_details": details}
+
+
+def _details(source: Source, deployment: str, availability: str) -> dict[str, str]:
+    return {"deployment_type": deployment, "model_availability": availability, "player": source.player}
 
 
 def _result(source: Source, score: Score) -> dict[str, Any]:
@@ -181,17 +186,7 @@ def _sample(source: Source, row: Mapping[str, Any], evaluation: str) -> dict[str
         "interaction_type": "single_turn" if single else "multi_turn",
         # a game has no reference answer: what perfect play does depends on what was done before
         "input": {"raw": asked, "reference": []},
-        "answer_attribution": [
-            {
-                "turn_idx": 0 if single else place,
-                "source": "output.raw" if single else "messages[turn_idx].content",
-                "extracted_value": each.reply["action"] or "",
-                "extraction_method": each.reply["rule"] or "none",
-                "is_terminal": each.turn == len(turns) - 1,
-            }
-            for place, each in enumerate(said)
-            if each.reply is not None
-        ],
+        "answer_attribution": _attributions(said, len(turns)),
         "evaluation": {"score": row["score"] or 0.0, "is_correct": bool(row["success"])},
         "token_usage": {
             "input_tokens": row["prompt_tokens"] or 0,
@@ -215,13 +210,26 @@ def _sample(source: Source, row: Mapping[str, Any], evaluation: str) -> dict[str
         if turns[0]["reasoning"]:
             sample["output"]["reasoning_trace"] = [turns[0]["reasoning"]]
     else:
-        sample["messages"] = [
-            {
-                "turn_idx": place,
-                "role": each.role,
-                "content": as_text(each.parts),
-                "reasoning_trace": each.reply["reasoning"] or None if each.reply is not None else None,
-            }
-            for place, each in enumerate(said)
-        ]
+        sample["messages"] = [_message(each, place) for place, each in enumerate(said)]
     return sample
+
+
+def _attributions(said: Sequence[Said], turns: int) -> list[dict[str, Any]]:
+    """What was read in each reply, and where it stands: in the output of a game of one turn, else in its messages."""
+    found = []
+    for place, each in enumerate(said):
+        if each.reply is None:
+            continue
+        where = {"turn_idx": place, "source": "messages[turn_idx].content"}
+        if turns == 1:
+            where = {"turn_idx": 0, "source": "output.raw"}
+        read = {"extracted_value": each.reply["action"] or "", "extraction_method": each.reply["rule"] or "none"}
+        found.append({**where, **read, "is_terminal": each.turn == turns - 1})
+    return found
+
+
+def _message(said: Said, place: int) -> dict[str, Any]:
+    reasoning = None
+    if said.reply is not None:
+        reasoning = said.reply["reasoning"] or None
+    return {"turn_idx": place, "role": said.role, "content": as_text(said.parts), "reasoning_trace": reasoning}

@@ -159,22 +159,23 @@ def _row(source: Source, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _message(said: Said, images: list[dict[str, Any]]) -> dict[str, Any]:
-    content = []
-    for part in said.parts:
-        picture = None if part["picture"] is None else png(part["picture"])
-        if picture is not None:
-            images.append({"bytes": picture, "path": f"{picture_key(part['picture'])}.png"})
-            content.append({"type": "image", "text": None})
-        elif part["picture"] is not None:
-            content.append(
-                {"type": "text", "text": f"[a picture that cannot be rendered: {picture_key(part['picture'])}]"}
-            )
-        else:
-            content.append({"type": "text", "text": part["text"]})
+    content = [_content(part, images) for part in said.parts]
     message = {"role": said.role, "content": content, "turn": said.turn}
     if said.reply is None:
         return message
     return message | {name: said.reply[name] for name in ("reasoning", "action", "rule", "finish")}
+
+
+def _content(part: Mapping[str, Any], images: list[dict[str, Any]]) -> dict[str, Any]:
+    """A text, or a picture, which is put behind the other images."""
+    if part["picture"] is None:
+        return {"type": "text", "text": part["text"]}
+    key = picture_key(part["picture"])
+    picture = png(part["picture"])
+    if picture is None:
+        return {"type": "text", "text": f"[a picture that cannot be rendered: {key}]"}
+    images.append({"bytes": picture, "path": f"{key}.png"})
+    return {"type": "image", "text": None}
 
 
 # --- card and scores -------------------------------------------------------------------------------------------------

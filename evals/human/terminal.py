@@ -47,17 +47,7 @@ class Terminal:
         Raises:
             QuitError: the person types ``:quit`` or closes the input.
         """
-        if question.number == 0:
-            episode = question.episode
-            self._print(f"{episode.suite}, {episode.task}, {episode.level}")
-            if question.for_models:
-                self._print(NOTE)
-        if question.rules != self._rules:
-            self._rules = question.rules
-            self._show(question.rules)
-        self._show(question.shown)
-        for number, caption in enumerate(question.captions, 1):
-            self._print(f"{number:4}" + (f"  {caption}" if caption != str(number) else ""), indent=6)
+        self._ask(question)
         while True:
             typed = self._read()
             if typed == ":quit":
@@ -68,6 +58,24 @@ class Terminal:
                 return chosen
             else:
                 self._print(f"Type a number from 1 to {len(question.options)}. {HELP}")
+
+    def _ask(self, question: Question) -> None:
+        """Show a question with the numbers of its options; the rules only where they are others than before."""
+        if question.number == 0:
+            episode = question.episode
+            self._print(f"{episode.suite}, {episode.task}, {episode.level}")
+            if question.for_models:
+                self._print(NOTE)
+        if question.rules != self._rules:
+            self._rules = question.rules
+            self._show(question.rules)
+        self._show(question.shown)
+        for number, caption in enumerate(question.captions, 1):
+            line = f"{number:4}"
+            # A caption may be the number itself.
+            if caption != str(number):
+                line += f"  {caption}"
+            self._print(line, indent=6)
 
     def _read(self) -> str:
         # A signal that comes after the prompt and before the read would be handled only when a line was typed.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -52,13 +52,7 @@ def check_scores(suite: Suite, episodes: Sequence[Episode], rows: pa.Table, plac
         if episode.index >= games:
             unknown += 1
             continue
-        player = RecordedPlayer(row)
-        record = _played_again(suite, episode, player)
-        if player.diverged and record is not None and len(record.turns) == len(row["turns"]):
-            raise FileError(
-                place, f"episode {episode.id}: its replies do not end the game: changed since raycade wrote it"
-            )
-        scores = None if record is None or player.diverged else _scores_of(suite, record)
+        scores = _scores_here(suite, episode, row, place)
         if scores is None:
             unknown += 1
             continue
@@ -70,6 +64,23 @@ def check_scores(suite: Suite, episodes: Sequence[Episode], rows: pa.Table, plac
                     "changed since raycade wrote it",
                 )
     return unknown
+
+
+def _scores_here(suite: Suite, episode: Episode, row: Mapping[str, Any], place: str) -> dict[str, Any] | None:
+    """The row that stored replies make; None where the suite asks otherwise here, or cannot play them.
+
+    Raises:
+        FileError: the game goes on after the last reply.
+    """
+    player = RecordedPlayer(row)
+    record = _played_again(suite, episode, player)
+    if record is None:
+        return None
+    if not player.diverged:
+        return _scores_of(suite, record)
+    if len(record.turns) == len(row["turns"]):
+        raise FileError(place, f"episode {episode.id}: its replies do not end the game: changed since raycade wrote it")
+    return None
 
 
 def _played_again(suite: Suite, episode: Episode, player: RecordedPlayer) -> Record | None:

@@ -198,16 +198,21 @@ def _checked_replaces(path: Path, metadata: Mapping[bytes, bytes], attempts: Cal
     still_there = sorted({entry.name for entry in os.scandir(path.parent)} & {*names})
     keys = _attempt_keys(rows) if still_there else None
     for name in still_there:
-        other = path.with_name(name)
-        try:
-            with open_part(other, _ATTEMPT) as replaced:
-                missing = pc.invert(pc.is_in(_attempt_keys(_attempts(other, replaced)), value_set=keys))
-        except (LedgerChangedError, pa.ArrowException, OSError, ValueError):
-            continue  # removed, as it should be; or no row of it can be read anyway
-        lacking = pc.sum(missing).as_py()
+        lacking = _lacking(path.with_name(name), keys)
         if lacking:
             raise ValueError(f"says that it replaces {name}, but lacks {lacking} of its rows")
     return frozenset(names)
+
+
+def _lacking(part: Path, keys: pa.Array) -> int:
+    """How many rows of a part are not among these keys; none where it cannot be read."""
+    try:
+        with open_part(part, _ATTEMPT) as file:
+            missing = pc.invert(pc.is_in(_attempt_keys(_attempts(part, file)), value_set=keys))
+    except (LedgerChangedError, pa.ArrowException, OSError, ValueError):
+        return 0  # removed, as it should be; or no row of it can be read anyway
+    lacking: int | None = pc.sum(missing).as_py()
+    return lacking or 0
 
 
 def _listed_names(text: bytes) -> list[str]:

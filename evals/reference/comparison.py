@@ -79,12 +79,10 @@ def published_tables(
     baselines = settings.get("baselines") or ()
     tables: list[Table] = []
     summary: list[tuple[Cell, ...]] = []
-    for player in dict.fromkeys(cell.player for cell in cells):
+    for player, played in _played_by(cells).items():
         row = paper.baseline_of(player) or _own_row(paper, player)
         if not row and player in baselines:
             continue
-        of_player = [cell for cell in cells if cell.player == player]
-        played = [cell for cell in of_player if cell.values]
         if row:
             summary += _short_rows(paper, row, player, played)
         met = conditions
@@ -97,6 +95,16 @@ def published_tables(
     if not summary:
         return tables
     return [_short_table(suite, title, paper, summary), *tables]
+
+
+def _played_by(cells: Sequence[RunCell]) -> dict[str, list[RunCell]]:
+    """The cells of each player in which it has played."""
+    played: dict[str, list[RunCell]] = {}
+    for cell in cells:
+        own = played.setdefault(cell.player, [])
+        if cell.values:
+            own.append(cell)
+    return played
 
 
 def _beside(paper: Paper, row: str, player: str, cells: Sequence[RunCell]) -> Iterator[tuple[list[str], Table]]:

@@ -169,11 +169,8 @@ def _tagged(text: str, tags: list[re.Match[str]]) -> Iterator[Place]:
         if tag["close"]:
             # The opening tag is missing: the last line that says something counts.
             if not opened:
-                last_line = ""
-                for line in text[start : tag.start()].splitlines():
-                    if line.strip():
-                        last_line = line
-                yield Place("closing tag", last_line, start, tag.end())
+                lines = [line for line in text[start : tag.start()].splitlines() if line.strip()]
+                yield Place("closing tag", lines[-1] if lines else "", start, tag.end())
         elif following is None:
             yield Place("open tag", text[tag.end() :], tag.start(), len(text))
         else:

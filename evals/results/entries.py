@@ -113,11 +113,7 @@ def player_labels(outlines: Sequence[Outline]) -> dict[str, dict[str, str]]:
     """For each run the names of its models that another run has too, with what tells the settings of these runs apart."""
     found: dict[str, dict[str, str]] = {outline.name: {} for outline in outlines}
     for player, runs in _runs_by_model(outlines).items():
-        suites: list[str] = []
-        for run in runs:
-            suites += [suite for name, suite in run.plays if name == player]
-        each_suite_once = len(set(suites)) == len(suites)
-        if each_suite_once:  # these runs complete each other
+        if _complete_each_other(player, runs):
             continue
         for name, label in _labels_with(player, runs).items():
             found[name][player] = f"{player} ({label})"
@@ -133,6 +129,14 @@ def _runs_by_model(outlines: Sequence[Outline]) -> Mapping[str, list[Outline]]:
             if player not in outline.built_in:
                 runs[player].append(outline)
     return runs
+
+
+def _complete_each_other(player: str, runs: Sequence[Outline]) -> bool:
+    """Whether a player has played no suite in two of the runs."""
+    suites: list[str] = []
+    for run in runs:
+        suites += [suite for name, suite in run.plays if name == player]
+    return len(set(suites)) == len(suites)
 
 
 def _labels_with(player: str, runs: Sequence[Outline]) -> dict[str, str]:

@@ -201,13 +201,7 @@ class Site:
             if row is None:
                 continue
             part = next(part for part in runs if part.name == row.entry.run)
-            others = {entry.player for entry in part.entries} - {player}
-            models = {entry.player for entry in part.entries if not entry.reference}
-            stems = tuple(f"_{file_stem(other)}" for other in others)
-            own = [
-                own_rows(table, player, models) for table in part.tables[board.suite] if not table.name.endswith(stems)
-            ]
-            tables = [table for table in own if table is not None and table.rows]
+            tables = _own_tables(part, board.suite, player)
             file = games_file(player, board.suite)
             sections.append(
                 {
@@ -271,6 +265,21 @@ def _safe(value: Any) -> Any:
 
 def _table(table: Table | None) -> dict[str, Any] | None:
     return None if table is None else table_parts(table)
+
+
+def _own_tables(part: RunPart, suite: str, player: str) -> list[Table]:
+    """The tables of a suite with the rows of one player and of the built-in ones, without those of other players alone."""
+    others = {entry.player for entry in part.entries} - {player}
+    models = {entry.player for entry in part.entries if not entry.reference}
+    stems = tuple(f"_{file_stem(other)}" for other in others)
+    tables = []
+    for table in part.tables[suite]:
+        if table.name.endswith(stems):
+            continue
+        own = own_rows(table, player, models)
+        if own is not None and own.rows:
+            tables.append(own)
+    return tables
 
 
 def _as_list(table: Table | None) -> list[dict[str, Any]]:

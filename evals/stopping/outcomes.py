@@ -170,13 +170,8 @@ class Outcomes:
             self._twin = self._twins_within(owner)
         groups: dict[str, _Group] = {}
         for game in self.games:
-            inside: dict[str, tuple[list[str], list[str]]] = {}
-            for episode in game.episodes:
-                own, every = inside.setdefault(self._group_name(self._pair[episode]), ([], []))
-                every.append(episode)
-                if owner[episode] == self.player and self._comparable(episode):
-                    own.append(episode)
-            for name, (own, every) in inside.items():
+            for name, every in self._by_group(game).items():
+                own = [one for one in every if owner[one] == self.player and self._comparable(one)]
                 if not own:
                     continue
                 group = groups.setdefault(name, _Group(name))
@@ -184,6 +179,13 @@ class Outcomes:
                 group.all_episodes.append(every)
                 group.largest = max(group.largest, len(own))
         return list(groups.values())
+
+    def _by_group(self, game: Game) -> dict[str, list[str]]:
+        """The episodes of a game, by the name of their group."""
+        found: dict[str, list[str]] = {}
+        for episode in game.episodes:
+            found.setdefault(self._group_name(self._pair[episode]), []).append(episode)
+        return found
 
     def _twins_within(self, owner: Mapping[str, str]) -> dict[str, str]:
         """For each of the player's episodes that of the player of the same run whom it is compared with."""

@@ -309,11 +309,16 @@ def sign_flip_p(sums: Sequence[float]) -> float:
     if not counts:
         return 1.0
     total = math.fsum(size * count for size, count in counts.items())
-    are_whole = all(size.is_integer() for size in counts)
-    are_few = len(counts) == 1 or total <= EXACT_TOTAL
-    if are_whole and are_few:
+    if _can_be_exact(counts, total):
         return _exact_p(counts, observed, total)
     return _drawn_p(counts, observed)
+
+
+def _can_be_exact(counts: Mapping[float, int], total: float) -> bool:
+    """Whether all are whole numbers, and of one size or few together."""
+    if not all(size.is_integer() for size in counts):
+        return False
+    return len(counts) == 1 or total <= EXACT_TOTAL
 
 
 def _exact_p(counts: Mapping[float, int], observed: float, total: float) -> float:

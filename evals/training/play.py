@@ -104,14 +104,7 @@ class TrainingPlay:
         if session is None or session.turn is None or rewards is None:
             raise SessionError("no turn waits for a reply: begin a game first")
         asked = session.turn
-        try:
-            reply = text_reply(asked, text)
-        except PlayerError as error:
-            following = await session.fail(error)
-            while following is not None:  # other turns that the suite has asked at once
-                following = await session.fail(error)
-        else:
-            following = await session.answer(reply)
+        following = await _replied(session, asked, text)
         record = session.record
         if record is not None and record.error_kind == "suite":
             raise TrainingError(f"{record.episode.suite}, {record.episode.task}: {record.error}")
@@ -125,6 +118,18 @@ class TrainingPlay:
         if self._session is not None:
             await self._session.close()
         self._session = None
+
+
+async def _replied(session: Session, asked: Turn, text: str) -> Turn | None:
+    """The turn after a reply; none where the text is no reply to it, which fails the game."""
+    try:
+        reply = text_reply(asked, text)
+    except PlayerError as error:
+        following = await session.fail(error)
+        while following is not None:  # other turns that the suite has asked at once
+            following = await session.fail(error)
+        return None
+    return await session.answer(reply)
 
 
 def ending_of(step: Step) -> dict[str, Any]:

@@ -122,14 +122,18 @@ def shown_as_json(view: EpisodeView, notice: str, row: Mapping[str, Any]) -> dic
     for step, turn in zip(shown["steps"], row["turns"], strict=True):
         step |= {name: turn[name] for name in OF_A_TURN}
         step["shown"] = [_message(message, pictures) for message in step["shown"]]
-        after = step["after"] or None
-        if after is not None:
-            after = _picture(after, pictures)
-        step["after"] = after
-    common = {name: value for name, value in row.items() if "." not in name and name != "turns"}
-    own = _own_columns(row)
-    plain: dict[str, Any] = _plain({**shown, "row": common, "columns": own, "notice": notice})
+        if step["after"]:
+            step["after"] = _picture(step["after"], pictures)
+        else:
+            step["after"] = None
+    columns = {"row": _common_columns(row), "columns": _own_columns(row)}
+    plain: dict[str, Any] = _plain({**shown, **columns, "notice": notice})
     return {**plain, "pictures": pictures}
+
+
+def _common_columns(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns that every suite has, but for the turns."""
+    return {name: value for name, value in row.items() if "." not in name and name != "turns"}
 
 
 def _own_columns(row: Mapping[str, Any]) -> dict[str, Any]:

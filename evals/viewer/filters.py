@@ -70,10 +70,9 @@ class Filter:
         values: list[Any] = []
         for name, chosen in self.choices:
             among = f'"{name}" IN ({", ".join("?" * len(chosen))})'
-            is_tag = name == TAG
-            parts.append(
-                f"(run, episode_id) IN (SELECT (run, episode_id) FROM tags WHERE {among})" if is_tag else among
-            )
+            if name == TAG:
+                among = f"(run, episode_id) IN (SELECT (run, episode_id) FROM tags WHERE {among})"
+            parts.append(among)
             values += [run_number(value) for value in chosen] if name == "run" else chosen
         for name, sign, bound in self.bounds:
             parts.append(f'"{name}" {sign} ?')
@@ -86,17 +85,21 @@ class Filter:
             parts.append("starts_with(episode_id, ?)")
             values.append(self.id)
         if self.versus[1]:
-            differs = " AND other.success IS DISTINCT FROM episodes.success" if self.flipped else ""
-            differs += f" AND {OUTCOMES[self.versus_outcome]}" if self.versus_outcome else ""
-            parts.append(
-                "EXISTS (SELECT 1 FROM episodes AS other WHERE other.latest AND other.run = ? AND other.player = ? "
-                f"AND other.id <> episodes.id AND {PARTNER}{differs})"
-            )
+            parts.append(self._has_partner())
             values += [run_number(self.versus[0]), self.versus[1]]
         if search is not None:
             parts.append("id IN (SELECT id FROM hits WHERE search = ?)")
             values.append(search)
         return " AND ".join(parts), tuple(values)
+
+    def _has_partner(self) -> str:
+        """The condition that a run and a player, which are its placeholders, have played the same game."""
+        conditions = ["other.latest", "other.run = ?", "other.player = ?", "other.id <> episodes.id", PARTNER]
+        if self.flipped:
+            conditions.append("other.success IS DISTINCT FROM episodes.success")
+        if self.versus_outcome:
+            conditions.append(OUTCOMES[self.versus_outcome])
+        return f"EXISTS (SELECT 1 FROM episodes AS other WHERE {' AND '.join(conditions)})"
 
 
 def filter_of(given: Iterable[tuple[str, str]]) -> Filter:
