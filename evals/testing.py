@@ -10,7 +10,7 @@ import pickle
 import random
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -68,14 +68,26 @@ def check_suite(suite: Suite, *, episodes: int = 6, oracle: bool = True) -> None
     chosen = list(plan[:: max(1, len(plan) // episodes)][:episodes])
     records = []
     if oracle:
-        for episode in chosen:
-            record = _play(suite, episode, BUILT_IN_PLAYERS["oracle"])
-            assert record.outcome is not None and record.outcome.success, f"the oracle failed {_name(record)}"
-            assert _content(record) == _content(_play(suite, episode, BUILT_IN_PLAYERS["oracle"])), (
-                f"{_name(record)} played twice gives two different records"
-            )
-            _check_remaining(record)
-            records.append(record)
+        records += [_won_by_oracle(suite, episode) for episode in chosen]
+    records += _played_by_others(suite, step=max(1, len(plan) // 2))
+    failed = _play(suite, plan_for(suite, {"refusing": ""})[0], _Refusing())
+    assert not failed.done, f"{_name(failed)}: the player refused every turn, and the episode was not failed"
+    records.append(failed)
+    _check_ledger(suite, records)
+
+
+def _won_by_oracle(suite: Suite, episode: Episode) -> Record:
+    record = _play(suite, episode, BUILT_IN_PLAYERS["oracle"])
+    assert record.outcome is not None and record.outcome.success, f"the oracle failed {_name(record)}"
+    assert _content(record) == _content(_play(suite, episode, BUILT_IN_PLAYERS["oracle"])), (
+        f"{_name(record)} played twice gives two different records"
+    )
+    _check_remaining(record)
+    return record
+
+
+def _played_by_others(suite: Suite, step: int) -> Iterator[Record]:
+    """Two episodes of each other built-in player, and of ones that say nothing of use."""
     others: dict[str, Player] = {
         "silent": _Saying(""),
         "nonsense": _Saying("\x1b[31m{'</answer>' <answer>"),
@@ -84,16 +96,12 @@ def check_suite(suite: Suite, *, episodes: int = 6, oracle: bool = True) -> None
     }
     others.pop("oracle")
     for name, player in others.items():
-        for episode in plan_for(suite, {name: ""})[:: max(1, len(plan) // 2)][:2]:
+        for episode in plan_for(suite, {name: ""})[::step][:2]:
             if name == "random" and not _offers_options(suite, episode):
                 continue  # nothing to draw from: open questions have no chance level
             record = _play(suite, episode, player)
             assert name in ("silent", "nonsense", "cut_off") or record.done, f"{name} cannot play: {record.error}"
-            records.append(record)
-    failed = _play(suite, plan_for(suite, {"refusing": ""})[0], _Refusing())
-    assert not failed.done, f"{_name(failed)}: the player refused every turn, and the episode was not failed"
-    records.append(failed)
-    _check_ledger(suite, records)
+            yield record
 
 
 def _check_remaining(record: Record) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from evals.analysis.compare import Side
+from evals.ledger.run_data import RunData
+from evals.stats.intervals import Estimate
 from evals.summary.paired import Measure, Observation, column_measure, holm, independent_effects
 from evals.tables import Cell, Table
 
@@ -36,10 +38,7 @@ def fresh_table(first: Side, second: Side) -> Table:
     for part in first.suite.parts:
         runs = [side.run.of(part.name) for side in (first, second)]
         sides = [column_measure(run, side.player) for run, side in zip(runs, (first, second), strict=True)]
-        steps = [column_measure(run, ORACLE, "steps") for run in runs]
-        by_cell = independent_effects(*(one.observations for one in steps))
-        overall = independent_effects(*(_pooled(one) for one in steps))
-        effort = {effect.cell: effect.difference for effect in (*overall, *by_cell)}
+        effort = _effort(runs)
         pooled = independent_effects(*(_pooled(one) for one in sides))
         for effect in (*pooled, *independent_effects(*(one.observations for one in sides))):
             about = (part.name, " ".join(effect.cell), effect.first, effect.second)
@@ -63,6 +62,14 @@ def fresh_table(first: Side, second: Side) -> Table:
         ),
         headline=True,
     )
+
+
+def _effort(runs: Sequence[RunData]) -> dict[tuple[str, ...], Estimate]:
+    """By how many steps perfect play takes longer in the first run, by cell and over all."""
+    steps = [column_measure(run, ORACLE, "steps") for run in runs]
+    by_cell = independent_effects(*(one.observations for one in steps))
+    overall = independent_effects(*(_pooled(one) for one in steps))
+    return {effect.cell: effect.difference for effect in (*overall, *by_cell)}
 
 
 def _pooled(one: Measure) -> list[Observation]:

@@ -52,9 +52,7 @@ def run_names(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     Args:
         settings: The configuration of each run, by its folder.
     """
-    groups: defaultdict[tuple[str, str], dict[str, Mapping[str, Any]]] = defaultdict(dict)
-    for folder, each in settings.items():
-        groups[_name_in(each, "suite"), _name_in(each, "model")][folder] = each
+    groups = _by_suite_and_model(settings)
     suites = {suite for suite, _ in groups}
     with_suite = len(settings) == 1 or len(suites) > 1
     described: dict[str, str] = {}
@@ -67,6 +65,15 @@ def run_names(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     for folder, each in settings.items():
         labels[folder] = str(each.get("name") or described[folder] or folder)
     return _different(labels)
+
+
+def _by_suite_and_model(
+    settings: Mapping[str, Mapping[str, Any]],
+) -> Mapping[tuple[str, str], Mapping[str, Mapping[str, Any]]]:
+    groups: defaultdict[tuple[str, str], dict[str, Mapping[str, Any]]] = defaultdict(dict)
+    for folder, each in settings.items():
+        groups[_name_in(each, "suite"), _name_in(each, "model")][folder] = each
+    return groups
 
 
 def _described(alike: Mapping[str, Mapping[str, Any]], words: Sequence[str]) -> dict[str, str]:

@@ -35,9 +35,12 @@ def told(parts: Sequence[Part], modality: Modality, detail: Detail) -> tuple[Par
         return tuple(parts)
     found: list[Part] = []
     for part in parts:
-        if isinstance(part, Picture):
-            words = f"<picture>\n{part.twin(detail)}\n</picture>"
-            found += [words] if modality == "text" else [part, f"\n{words}"]
-        else:
+        if not isinstance(part, Picture):
             found.append(part)
+            continue
+        words = f"<picture>\n{part.twin(detail)}\n</picture>"
+        if modality == "text":
+            found.append(words)
+        else:
+            found += [part, f"\n{words}"]
     return joined(found)

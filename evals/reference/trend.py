@@ -33,18 +33,7 @@ def size_figures(suite: str, title: str, cells: Sequence[RunCell], split_by: str
     series: list[Series] = []
     for panel in dict.fromkeys(cell.cell.get(split_by, "") for cell in shares):
         here = [cell for cell in shares if cell.cell.get(split_by, "") == panel]
-        known = [cell for cell in here if _is_published(paper, cell)]
-        players = dict.fromkeys(cell.player for cell in known)
-        own = [_own_point(known, player) for player in players]
-        points = [point for point in own if point is not None]
-        if not points:
-            continue
-        theirs = _published_points(paper, known)
-        if not theirs:
-            continue
-        sizes, values = zip(*theirs, strict=True)
-        series += [Series(player, (size,), (value,), panel) for player, size, value in points]
-        series.append(Series("the paper's models", sizes, values, panel, reference=True))
+        series += _panel_series(paper, here, panel)
     if series:
         yield Figure(
             name=f"{suite}_sizes",
@@ -66,6 +55,22 @@ def size_figures(suite: str, title: str, cells: Sequence[RunCell], split_by: str
 def _is_published(paper: Paper, cell: RunCell) -> bool:
     """Whether any of the paper's models has a figure in a cell."""
     return any(paper.find(model.name, cell.measure, cell.cell) for model in paper.models)
+
+
+def _panel_series(paper: Paper, cells: Sequence[RunCell], panel: str) -> list[Series]:
+    """The players' points and those of the paper's models; nothing where either are missing."""
+    known = [cell for cell in cells if _is_published(paper, cell)]
+    series = []
+    for player in dict.fromkeys(cell.player for cell in known):
+        point = _own_point(known, player)
+        if point is not None:
+            name, size, value = point
+            series.append(Series(name, (size,), (value,), panel))
+    theirs = _published_points(paper, known) if series else []
+    if not theirs:
+        return []
+    sizes, values = zip(*theirs, strict=True)
+    return [*series, Series("the paper's models", sizes, values, panel, reference=True)]
 
 
 def _own_point(cells: Sequence[RunCell], player: str) -> tuple[str, float, Estimate] | None:

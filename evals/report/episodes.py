@@ -85,20 +85,27 @@ def _chosen(run: RunData, built_in: Collection[str]) -> tuple[dict[str, str], di
             player, ending = row["player"], _ending(row)
             if player not in players:
                 continue
-            (modes if row["status"] == "done" else broken).setdefault(row["mode"], row["episode_id"])
+            by_mode = modes if row["status"] == "done" else broken
+            by_mode.setdefault(row["mode"], row["episode_id"])
             if counts[player, ending] >= _MOST[ending]:
                 continue
+            place = (player, ending, row["task"])
             if ending == "failed":  # of each cause one
-                before = len(causes[player].most_common())
-                causes[player].add(row["error"], kind=row["error_kind"])
-                if len(causes[player].most_common()) == before:
+                if not _is_new(causes[player], row):
                     continue
-            elif (player, ending, row["task"]) in tasks:
+            elif place in tasks:
                 continue
-            tasks.add((player, ending, row["task"]))
+            tasks.add(place)
             counts[player, ending] += 1
             endings[row["episode_id"]] = ending
     return endings, {**broken, **modes}
+
+
+def _is_new(causes: Causes, row: Mapping[str, Any]) -> bool:
+    """Whether a failure has another cause than those before it, to which it is added."""
+    before = len(causes.most_common())
+    causes.add(row["error"], kind=row["error_kind"])
+    return len(causes.most_common()) > before
 
 
 def _ending(row: Mapping[str, Any]) -> str:

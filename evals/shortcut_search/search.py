@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -82,14 +82,8 @@ def needs_table(name: str, found: Sequence[Found]) -> Table:
     rows = []
     for (task, level), group in groupby(found, key=lambda each: (each.task, each.level)):
         success = {each.players: each.success for each in group}
-        everything = success["everything"].mean
-        needed = []
-        for players, estimate in success.items():
-            is_without_one = players.startswith("all but ")
-            if is_without_one and estimate.mean < everything - ENOUGH:
-                needed.append(players.removeprefix("all but "))
         shares = [success.get(players) for players in classes]
-        rows.append((task, level, *shares, ", ".join(needed) or "none of these"))
+        rows.append((task, level, *shares, ", ".join(_needed(success)) or "none of these"))
     return Table(
         f"{name}_needs",
         "What a learned player wins, by what it perceives",
@@ -100,3 +94,14 @@ def needs_table(name: str, found: Sequence[Found]) -> Table:
             "bound of what its feature class can win.",
         ),
     )
+
+
+def _needed(success: Mapping[str, Estimate]) -> list[str]:
+    """The senses without which less is won than with all."""
+    everything = success["everything"].mean
+    needed = []
+    for players, estimate in success.items():
+        is_without_one = players.startswith("all but ")
+        if is_without_one and estimate.mean < everything - ENOUGH:
+            needed.append(players.removeprefix("all but "))
+    return needed

@@ -200,22 +200,28 @@ def estimate_at_every_look(
     low, high = bounds
     is_bounded = math.isfinite(low) and math.isfinite(high)
     if not is_bounded:
-        mean, error, count = clustered_error(values, clusters)
-        without_interval = Estimate(mean, math.nan, math.nan, len(values))
-        # Too few clusters, or none that differs from the others.
-        if count < FEWEST_CLUSTERS or not error:
-            return without_interval
-        # All observations lie at the lower end.
-        if mean <= low:
-            return without_interval
-        below, _ = asymptotic_sequence(mean, error, count, 1 - confidence)
-        return Estimate(mean, *ends_within(mean, mean - below, bounds), len(values))
+        return _asymptotic_estimate(values, clusters, bounds, confidence)
     sizes = cluster_sums([1.0] * len(values), clusters)
     scaled = [min(max((value - low) / (high - low), 0.0), 1.0) for value in values]
     shares = cluster_sums(scaled, clusters)
     found = confidence_sequence(shares, 1 - confidence, sizes, max(sizes))
     mean, below, above = (low + (high - low) * value for value in (found.mean, found.low, found.high))
     return Estimate(mean, below, above, len(values))
+
+
+def _asymptotic_estimate(
+    values: Sequence[float], clusters: Sequence[Hashable] | None, bounds: Bounds, confidence: float
+) -> Estimate:
+    mean, error, count = clustered_error(values, clusters)
+    without_interval = Estimate(mean, math.nan, math.nan, len(values))
+    # Too few clusters, or none that differs from the others.
+    if count < FEWEST_CLUSTERS or not error:
+        return without_interval
+    # All observations lie at the lower end.
+    if mean <= bounds[0]:
+        return without_interval
+    below, _ = asymptotic_sequence(mean, error, count, 1 - confidence)
+    return Estimate(mean, *ends_within(mean, mean - below, bounds), len(values))
 
 
 def at_every_look() -> AbstractContextManager[None]:

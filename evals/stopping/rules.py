@@ -152,14 +152,21 @@ def decide(differences: Sequence[float], alpha: float, delta: float | None, most
     games = int(found[0]) + 1 if len(found) else len(looked)
     taken = looked[:games].tolist()
     evidence = difference_capital(taken) if taken else Capital(0.0, 0.0)
-    verdict: Verdict = "maximum" if most is not None and games >= most else "open"
+    verdict: Verdict = "open"
     if len(found):
-        verdict = "tie"
-        if evidence.up >= limit - 1e-9:
-            verdict = "first"
-        elif evidence.down >= limit - 1e-9:
-            verdict = "second"
+        verdict = _shown(evidence, limit)
+    elif most is not None and games >= most:
+        verdict = "maximum"
     return Decision(verdict, games, difference_sequence(taken, alpha), evidence.e_value)
+
+
+def _shown(evidence: Capital, limit: float) -> Verdict:
+    """Who is better by this evidence; a tie where it shows neither."""
+    if evidence.up >= limit - 1e-9:
+        return "first"
+    if evidence.down >= limit - 1e-9:
+        return "second"
+    return "tie"
 
 
 def measure_precisely(

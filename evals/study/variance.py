@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import NormalDist
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,15 +41,9 @@ def variance_shares(conditions: Sequence[Condition], observations: Measured, mea
     for combination in combinations:
         played = observations[places[combination]]
         values.append(values_of(played[measure]))
-    common = sorted(set.intersection(*map(set, values)), key=repr)
-    by_game: dict[object, list[int]] = {}
-    for number, (_, game, _) in enumerate(common):
-        by_game.setdefault(game, []).append(number)
-    if len(by_game) < 5:
+    of_games = _means_of_games(values)
+    if len(of_games) < 5:
         return {}
-    table = np.array([[each[key] for each in values] for key in common])
-    # Repeats, modes and questions of one game are averaged: games are what is drawn.
-    of_games = np.array([table[numbers].mean(axis=0) for numbers in by_game.values()])
     shape = (len(of_games), *(len(levels) for levels in factors.values()))
     shares = _shares(of_games.reshape(shape), list(factors))
     n = len(of_games)
@@ -76,6 +70,19 @@ def _ends(share: float, drawn: Sequence[float], games: int) -> tuple[float, floa
     low, high = np.quantile(drawn, (below, 1 - below)).tolist()
     margin = spread * float(np.std(drawn, ddof=1))
     return max(0.0, min(low, share - margin)), min(1.0, max(high, share + margin))
+
+
+def _means_of_games(values: Sequence[Mapping[tuple[Any, ...], float]]) -> NDArray[np.float64]:
+    """A row for each game that was played in all conditions, a column for each of these.
+
+    Repeats, modes and questions of one game are averaged: games are what is drawn.
+    """
+    common = sorted(set.intersection(*map(set, values)), key=repr)
+    by_game: dict[object, list[int]] = {}
+    for number, (_, game, _) in enumerate(common):
+        by_game.setdefault(game, []).append(number)
+    table = np.array([[each[key] for each in values] for key in common])
+    return np.array([table[numbers].mean(axis=0) for numbers in by_game.values()])
 
 
 def _shares(values: NDArray[np.float64], factors: Sequence[str]) -> dict[str, float]:

@@ -83,12 +83,26 @@ def reply_health(run: RunData) -> dict[tuple[str, str], ReplyHealth]:
             one = found.setdefault((player, suite), ReplyHealth())
             one.episodes += len(places)
             one.replies += int(replies[places].sum())
-            for trouble in TROUBLES:
-                affected = episode_of[troubles == trouble]
-                of_one = affected[np.isin(affected, places)]
-                if len(of_one):
-                    one.add(trouble, rows["episode_id"].take(of_one).to_pylist())
+            is_own = np.isin(episode_of, places)
+            _add_troubles(one, rows["episode_id"], episode_of[is_own], troubles[is_own])
     return dict(sorted(found.items()))
+
+
+def _add_troubles(
+    one: ReplyHealth, ids: pa.ChunkedArray, row_of: npt.NDArray[np.int64], troubles: npt.NDArray[np.str_]
+) -> None:
+    """Count replies by their troubles.
+
+    Args:
+        one: Where they count.
+        ids: The episode of each row.
+        row_of: The row of each reply.
+        troubles: The trouble of each reply; empty where it has none.
+    """
+    for trouble in TROUBLES:
+        affected = row_of[troubles == trouble]
+        if len(affected):
+            one.add(trouble, ids.take(affected).to_pylist())
 
 
 def _troubles(rows: pa.Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.str_]]:

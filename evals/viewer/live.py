@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from envs.picture import picture_from_description, render_description
-from evals.live import LiveLog, RunningEpisode
+from evals.live import LiveLog, PlayedLine, RunningEpisode
 from evals.viewer.episode import png_of
 from evals.viewer.index import EpisodeIndex
 from evals.viewer.runs import ViewedRun
@@ -42,10 +42,7 @@ class LiveRuns:
         turns = []
         for turn in episode.turns:
             if turn.turn >= first:
-                pictures = [_picture(description) for description in turn.pictures]
-                left_out = ("kind", "episode", "pictures")
-                told = {name: value for name, value in asdict(turn).items() if name not in left_out}
-                turns.append({**told, "pictures": pictures})
+                turns.append(_told(turn))
         return {"episode": self._listed(run, episode_id, episode), "turns": turns}
 
     def picture(self, run: ViewedRun, episode_id: str, key: str) -> bytes | None:
@@ -85,8 +82,11 @@ class LiveRuns:
 
     def _listed(self, run: ViewedRun, episode_id: str, episode: RunningEpisode) -> dict[str, Any]:
         began = asdict(episode.began)
-        last = episode.turns[-1] if episode.turns else None
-        said = " ".join((last.reply or last.reasoning).split()) if last else ""
+        last_at, said = None, ""
+        if episode.turns:
+            last = episode.turns[-1]
+            last_at = last.at
+            said = " ".join((last.reply or last.reasoning).split())
         names = ("suite", "task", "level", "mode", "index", "repeat", "player", "budget", "attempt")
         return {
             "run": run.name,
@@ -95,7 +95,7 @@ class LiveRuns:
             "began": episode.began.at,
             "first": min((turn.turn for turn in episode.turns), default=0),
             "turns": episode.played,
-            "last_at": last.at if last else None,
+            "last_at": last_at,
             "last": said[-LAST_CHARACTERS:],
             "ended": episode.ended,
         }
@@ -111,3 +111,11 @@ def _picture(description: str) -> dict[str, Any]:
     except Exception as error:  # a log may be anybody's; what is wrong with a picture must not hide the turn
         return {"key": _key(description), "width": 0, "height": 0, "error": str(error)}
     return {"key": _key(description), "width": width, "height": height, "error": ""}
+
+
+def _told(turn: PlayedLine) -> dict[str, Any]:
+    """A turn for the page, its pictures with their sizes."""
+    told = asdict(turn)
+    for name in ("kind", "episode", "pictures"):
+        del told[name]
+    return {**told, "pictures": [_picture(description) for description in turn.pictures]}
