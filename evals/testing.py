@@ -225,11 +225,8 @@ def _check_row(suite: Suite, record: Record, row: Mapping[str, Any]) -> None:
 def _shown(suite: Suite, plan: pa.Table, ledger: pa.Table) -> dict[str, str]:
     """Each table and figure as JSON, by kind and name."""
     run = RunData.of_tables(plan, ledger)
-    made: list[tuple[str, Table | Figure]] = []
     try:
-        for section in SECTIONS:
-            made += [(f"table {table.name!r} ({section})", table) for table in suite_results(suite, run, section)]
-        made += [(f"figure {figure.name!r}", figure) for figure in suite_figures(suite, run)]
+        made = _made(suite, run)
     except SuiteError as error:
         raise AssertionError(str(error)) from error
     shown: dict[str, str] = {}
@@ -237,6 +234,15 @@ def _shown(suite: Suite, plan: pa.Table, ledger: pa.Table) -> dict[str, str]:
         assert what not in shown, f"there are two of the {what}"
         shown[what] = _plain(item.to_json(), f"the {what}")
     return shown
+
+
+def _made(suite: Suite, run: RunData) -> list[tuple[str, Table | Figure]]:
+    """All tables and figures, each with its kind and name."""
+    made: list[tuple[str, Table | Figure]] = []
+    for section in SECTIONS:
+        made += [(f"table {table.name!r} ({section})", table) for table in suite_results(suite, run, section)]
+    made += [(f"figure {figure.name!r}", figure) for figure in suite_figures(suite, run)]
+    return made
 
 
 def _plain(value: Any, what: str) -> str:

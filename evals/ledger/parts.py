@@ -191,10 +191,7 @@ def _checked_replaces(path: Path, metadata: Mapping[bytes, bytes], attempts: Cal
     states_digest = MERGED_KEY in metadata or LEASE_KEY in metadata
     if states_digest and metadata.get(MERGED_KEY) != digest.stated().encode():
         raise ValueError("a merged part whose rows are not those that it says it was merged from")
-    order = part_order(path)
-    for name in names:
-        if part_order(Path(name)) >= order:
-            raise ValueError(f"says that it replaces {name}, which is not older")
+    _check_older(names, path)
     still_there = sorted({entry.name for entry in os.scandir(path.parent)} & {*names})
     keys = _attempt_keys(rows) if still_there else None
     for name in still_there:
@@ -202,6 +199,13 @@ def _checked_replaces(path: Path, metadata: Mapping[bytes, bytes], attempts: Cal
         if lacking:
             raise ValueError(f"says that it replaces {name}, but lacks {lacking} of its rows")
     return frozenset(names)
+
+
+def _check_older(names: Iterable[str], path: Path) -> None:
+    order = part_order(path)
+    for name in names:
+        if part_order(Path(name)) >= order:
+            raise ValueError(f"says that it replaces {name}, which is not older")
 
 
 def _lacking(part: Path, keys: pa.Array) -> int:

@@ -267,15 +267,19 @@ def _is_unchanged(table: pa.Table) -> bool:
     return as_written and len(pc.unique(table["episode_id"])) == len(table)
 
 
+def _check_columns(table: pa.Table) -> None:
+    missing = [name for name in PLAN_SCHEMA.names if name not in table.column_names]
+    if missing:
+        raise ValueError(f"not a plan: it has no column {', '.join(missing)}")
+
+
 def _planned(table: pa.Table, unchanged: bool) -> Iterator[Episode]:
     """The episodes of a plan, of which only the first one's id is computed if nothing has changed since it was written.
 
     That one tells whether this version makes the same ids.
     """
     check_version(table.schema.metadata, {SCHEMA_VERSION: None})
-    missing = [name for name in PLAN_SCHEMA.names if name not in table.column_names]
-    if missing:
-        raise ValueError(f"not a plan: it has no column {', '.join(missing)}")
+    _check_columns(table)
     seen: set[str] = set()
     for batch in table.select(PLAN_SCHEMA.names).to_batches(max_chunksize=_ROWS_AT_ONCE):
         for episode_id, *values in zip(*(column.to_pylist() for column in batch.columns), strict=True):

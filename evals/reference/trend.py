@@ -60,17 +60,13 @@ def _is_published(paper: Paper, cell: RunCell) -> bool:
 def _panel_series(paper: Paper, cells: Sequence[RunCell], panel: str) -> list[Series]:
     """The players' points and those of the paper's models; nothing where either are missing."""
     known = [cell for cell in cells if _is_published(paper, cell)]
-    series = []
-    for player in dict.fromkeys(cell.player for cell in known):
-        point = _own_point(known, player)
-        if point is not None:
-            name, size, value = point
-            series.append(Series(name, (size,), (value,), panel))
-    theirs = _published_points(paper, known) if series else []
-    if not theirs:
+    points = [_own_point(known, player) for player in dict.fromkeys(cell.player for cell in known)]
+    ours = [Series(player, (size,), (value,), panel) for player, size, value in filter(None, points)]
+    theirs = _published_points(paper, known)
+    if not ours or not theirs:
         return []
     sizes, values = zip(*theirs, strict=True)
-    return [*series, Series("the paper's models", sizes, values, panel, reference=True)]
+    return [*ours, Series("the paper's models", sizes, values, panel, reference=True)]
 
 
 def _own_point(cells: Sequence[RunCell], player: str) -> tuple[str, float, Estimate] | None:

@@ -22,6 +22,8 @@ from evals.types import stable_hash
 
 _GAME = ("task", "level", "mode", "index", "repeat", "seed")
 _SUMS = ("cost", "seconds")
+_SUMMED: list[tuple[Any, str]] = [([], "count_all"), *((name, "sum") for name in _SUMS)]
+"""What Arrow makes of the rows of one player and status."""
 
 
 @dataclass(frozen=True)
@@ -236,10 +238,8 @@ def _games(plan: pa.Table) -> str:
 def _sums(run: RunData) -> defaultdict[str, defaultdict[str, float]]:
     """Of each player: episodes done and failed, cost and seconds."""
     found: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
-    wanted: list[tuple[Any, str]] = [([], "count_all")]
-    wanted += [(name, "sum") for name in _SUMS]
     for batch in run.batches(["player", "status", *_SUMS]):
-        grouped = batch.group_by(["player", "status"]).aggregate(wanted)
+        grouped = batch.group_by(["player", "status"]).aggregate(_SUMMED)
         for row in grouped.to_pylist():
             totals = found[row["player"]]
             totals[row["status"]] += row["count_all"]

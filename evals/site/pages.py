@@ -270,16 +270,11 @@ def _table(table: Table | None) -> dict[str, Any] | None:
 def _own_tables(part: RunPart, suite: str, player: str) -> list[Table]:
     """The tables of a suite with the rows of one player and of the built-in ones, without those of other players alone."""
     others = {entry.player for entry in part.entries} - {player}
-    models = {entry.player for entry in part.entries if not entry.reference}
     stems = tuple(f"_{file_stem(other)}" for other in others)
-    tables = []
-    for table in part.tables[suite]:
-        if table.name.endswith(stems):
-            continue
-        own = own_rows(table, player, models)
-        if own is not None and own.rows:
-            tables.append(own)
-    return tables
+    tables = [table for table in part.tables[suite] if not table.name.endswith(stems)]
+    models = {entry.player for entry in part.entries if not entry.reference}
+    own = [own_rows(table, player, models) for table in tables]
+    return [table for table in own if table is not None and table.rows]
 
 
 def _as_list(table: Table | None) -> list[dict[str, Any]]:

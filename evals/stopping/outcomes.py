@@ -8,7 +8,7 @@ replicas played nor on what was killed in between.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -264,13 +264,16 @@ class Outcomes:
         mean, low, high = (shift + factor * value for value in (estimate.mean, estimate.low, estimate.high))
         return Estimate(mean, low, high, estimate.n)
 
+    def _is_complete(self, own: Sequence[str]) -> bool:
+        """Whether the player has finished these episodes of a game, and the other side those that are paired with them."""
+        twins = [self._twin[one] for one in own if one in self._twin]
+        return all(one in self._values for one in [*own, *twins])
+
     def _advance(self, group: _Group) -> bool:
         """Take in the games that have become complete, up to the first that has not; whether there were any."""
         before = group.complete
         for own in group.games[before:]:
-            # A paired game is complete when both sides have finished it.
-            twins = [self._twin[one] for one in own if one in self._twin]
-            if not all(one in self._values for one in [*own, *twins]):
+            if not self._is_complete(own):
                 break
             values = [self._observation(one) for one in own]
             known = [value for value in values if not math.isnan(value)]

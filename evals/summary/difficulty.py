@@ -6,6 +6,7 @@ play win there (``Suite.known_success``). Without that, the built-in players tha
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -168,12 +169,11 @@ def _success(played: _Played, players: Sequence[tuple[str, str]], group: _Group)
     shares = list[Estimate | None]()
     for level in group.levels:
         won, sizes = list[int](), list[int]()
-        for player, mode in players:
-            for task in group.tasks:
-                games = played.get((player, mode, task, level))
-                if games is not None:
-                    won += games.won.tolist()
-                    sizes += games.played.tolist()
+        for (player, mode), task in itertools.product(players, group.tasks):
+            games = played.get((player, mode, task, level))
+            if games is not None:
+                won += games.won.tolist()
+                sizes += games.played.tolist()
         shares.append(proportion_of_counts(won, sizes) if sizes else None)
     return tuple(shares)
 
