@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import logging
 import multiprocessing
-import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -19,35 +17,23 @@ from typing import Annotated, Any, ClassVar
 
 from annotated_types import Interval
 
-from cluster.engines.base import (
-    MANY,
-    Capabilities,
-    Engine,
-    EngineClosedError,
-    EngineDiedError,
-    EngineError,
-    HubBusyError,
-    Request,
-    Sampling,
-)
+from cluster.engines.base import MANY, Capabilities, Engine, EngineDiedError, EngineError, Request, Sampling
 from cluster.engines.chat_tokens import ChatTokens
 from cluster.engines.child_log import ChildLog
-from cluster.engines.hub_answers import fetch_small_files, hub_answer
+from cluster.engines.hub_answers import fetch_small_files
 from cluster.engines.prompt_check import BlankPicture, SystemRole
 from cluster.engines.template_files import check_template, given_template, opening_of_reply
 from cluster.engines.tiny_model import ensure_tiny_model
 from cluster.engines.vllm_chat import VLLMChat, brief, room_for_reply
 from cluster.engines.vllm_compat import client_errors, preemptions, reads_pictures
-from cluster.engines.vllm_facts import WORKER_FACTS, PictureCounts, facts_of, silent_statistics
+from cluster.engines.vllm_facts import WORKER_FACTS, PictureCounts, facts_of
 from cluster.engines.vllm_fields import OPERATIONAL, check_passed_through, engine_fields, gpus_of, sampling_fields
-from cluster.engines.vllm_process import BATCH_INVARIANT, executor, prepare_cpu, prepare_environment
-from cluster.engines.vllm_reasoning import Reasoning, answers_next, thinks
+from cluster.engines.vllm_process import executor, prepare_device, prepare_environment, started
+from cluster.engines.vllm_reasoning import Reasoning, answers_next, check_thought, thinks
 from cluster.engines.vllm_sampling import label_parameters, label_scores, reply_parameters
 from cluster.prefix_cache.beginnings import HitWatch, SharedBeginnings
 from envs.settings import Count, NotNegative
 from evals.types import Message, PlayerError, Reply
-
-logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 2.0
 """How long EngineCore may take to shut down; killing it frees the same resources."""
@@ -255,26 +241,8 @@ class VLLMEngine(Engine):
         prepare_environment(local=Path(home).is_dir(), deterministic=self._deterministic)
         if not Path(home).is_dir():
             await asyncio.to_thread(fetch_small_files, home, self._arguments["revision"])
-        from vllm.engine.arg_utils import AsyncEngineArgs
-        from vllm.platforms import current_platform
-        from vllm.v1.engine.async_llm import AsyncLLM
-
-        if self._deterministic and not current_platform.is_cuda_alike():
-            os.environ.pop(BATCH_INVARIANT, None)
-            logger.warning("deterministic=true: vLLM has no batch-invariant kernels for this device")
-        if current_platform.is_cpu():
-            prepare_cpu(self._arguments["tensor_parallel_size"], self._arguments["enforce_eager"])
-        try:
-            with self._log:
-                self._engine = AsyncLLM.from_engine_args(
-                    AsyncEngineArgs(model=home, **self._arguments), stat_loggers=[silent_statistics(self._pictures)]
-                )
-        except Exception as error:
-            said, answer = self._log.cause() or brief(error), hub_answer(error, self._log.lines())
-            failed = f"vLLM cannot start {self.model}: {said}"
-            if answer is not None and answer.busy:
-                raise HubBusyError(f"the hub is busy ({answer.text}): {failed}", answer.retry_after) from error
-            raise EngineError(f"{failed} ({answer.text})" if answer is not None else failed) from error
+        prepare_device(self._arguments, self._deterministic)
+        self._engine = started(self.model, home, self._arguments, self._log, self._pictures)
         try:
             await self._prepare()
         except (EngineError, PlayerError) as error:
@@ -341,7 +309,7 @@ class VLLMEngine(Engine):
     async def _complete(self, request: Request, start: float, most_tokens: int | None = None) -> Reply:
         rendered = self._chat.rendered(request.chat)
         opened = self._reasoning.opened(rendered["prompt"])
-        self._check_thought(request, rendered["prompt"], opened)
+        check_thought(request, rendered["prompt"], opened, self._reasoning.parsed, self.model)
         labels = self._chat.label_tokens(rendered["prompt"], request.labels)
         prompt = await self._chat.engine_input(rendered)
         room = room_for_reply(len(prompt["prompt_token_ids"]), self.max_model_len, self.sampling.max_tokens)
@@ -383,24 +351,6 @@ class VLLMEngine(Engine):
         if reply.text not in request.options and not (reply.reasoning and not reply.text):
             raise PlayerError(f"the context ended within the reply {reply.text!r}, which is none of the options")
         return reply
-
-    def _check_thought(self, request: Request, prompt: str, opened: str) -> None:
-        """Refuse what a template that opens a thought makes meaningless, for all requests alike."""
-        remedy = "switch thinking off (model.chat_template_kwargs={enable_thinking: false})"
-        if request.labels and not answers_next(prompt):
-            if opened:
-                why = f"opens a thought, so the next token is no label: {remedy}"
-            else:
-                why = "has the model name a channel before it answers, so the next token is no label"
-            raise EngineClosedError(f"the chat template of {self.model} {why}")
-        # Where vLLM parses the reasoning, constraints hold from its end on.
-        if not opened or self._reasoning.parsed:
-            return
-        if request.options or request.schema:
-            raise EngineClosedError(
-                f"the chat template of {self.model} opens a thought, which a constrained reply could not end: set "
-                f"model.engine.vllm.reasoning_parser, use decoding=free, or {remedy}"
-            )
 
     def _parameters(self, request: Request, labels: list[int], room: int) -> Any:
         if labels:

@@ -1,10 +1,20 @@
-"""The process that hosts vLLM: environment variables, CPU settings and the executor."""
+"""The process that hosts vLLM: environment variables, CPU settings, the executor, and its start."""
 
 from __future__ import annotations
 
+import logging
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from cluster.engines import torch_compat
+from cluster.engines.base import EngineError, HubBusyError
+from cluster.engines.child_log import ChildLog
+from cluster.engines.hub_answers import hub_answer
+from cluster.engines.vllm_chat import brief
+from cluster.engines.vllm_facts import PictureCounts, silent_statistics
+
+logger = logging.getLogger(__name__)
 
 BATCH_INVARIANT = "VLLM_BATCH_INVARIANT"
 """vLLM's variable for kernels whose results do not depend on the size of a batch (its module ``determinism``)."""
@@ -39,6 +49,17 @@ def prepare_environment(local: bool, deterministic: bool = False) -> None:
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
+def prepare_device(arguments: Mapping[str, Any], deterministic: bool) -> None:
+    """Set what depends on the device, which vLLM tells once it is imported."""
+    from vllm.platforms import current_platform
+
+    if deterministic and not current_platform.is_cuda_alike():
+        os.environ.pop(BATCH_INVARIANT, None)
+        logger.warning("deterministic=true: vLLM has no batch-invariant kernels for this device")
+    if current_platform.is_cpu():
+        prepare_cpu(arguments["tensor_parallel_size"], arguments["enforce_eager"])
+
+
 def prepare_cpu(tensor_parallel_size: int, enforce_eager: bool) -> None:
     """Settings for CPUs, measured with the tiny model on two cores.
 
@@ -52,3 +73,34 @@ def prepare_cpu(tensor_parallel_size: int, enforce_eager: bool) -> None:
     if enforce_eager:
         # The sampler would still compile a kernel, which takes 20 s at the first label request.
         os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
+
+
+def started(model: str, home: str, arguments: Mapping[str, Any], log: ChildLog, pictures: PictureCounts) -> Any:
+    """VLLM's engine, with the model loaded.
+
+    Args:
+        model: As the settings name it.
+        home: Its folder, or its name on the hub.
+        arguments: Of vLLM's engine.
+        log: What its processes write while they start.
+        pictures: What its cache of pictures counts.
+
+    Raises:
+        HubBusyError: the hub that has its files is busy.
+        EngineError: the model cannot be loaded.
+    """
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    try:
+        with log:
+            settings = AsyncEngineArgs(model=home, **arguments)
+            return AsyncLLM.from_engine_args(settings, stat_loggers=[silent_statistics(pictures)])
+    except Exception as error:
+        said, answer = log.cause() or brief(error), hub_answer(error, log.lines())
+        failed = f"vLLM cannot start {model}: {said}"
+        if answer is None:
+            raise EngineError(failed) from error
+        if answer.busy:
+            raise HubBusyError(f"the hub is busy ({answer.text}): {failed}", answer.retry_after) from error
+        raise EngineError(f"{failed} ({answer.text})") from error

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cluster.engines.base import EngineError
+from cluster.engines.base import EngineClosedError, EngineError, Request
 from cluster.engines.chat_tokens import ChatTokens
 from evals.replies.reasoning import THINKING_MARKS, separate_reasoning
 from evals.types import Reply
@@ -42,6 +42,33 @@ def thinks(parser: str | None, chat_template_kwargs: Mapping[str, Any]) -> bool:
 def answers_next(prompt: str) -> bool:
     """Whether the token after a rendered prompt can be an answer: no thought is open there, and no mark must come first."""
     return not _OPENED.search(prompt) and not _NO_ANSWER.search(prompt)
+
+
+def check_thought(request: Request, prompt: str, opened: str, parsed: bool, model: str) -> None:
+    """Refuse what a template that opens a thought makes meaningless.
+
+    Args:
+        request: What is asked.
+        prompt: As it was rendered.
+        opened: The mark with which it opens a thought, if any.
+        parsed: Whether vLLM parses the reasoning: constraints then hold from its end on.
+        model: Whose template it is.
+
+    Raises:
+        EngineClosedError: all requests alike would meet it.
+    """
+    remedy = "switch thinking off (model.chat_template_kwargs={enable_thinking: false})"
+    if request.labels and not answers_next(prompt):
+        why = "has the model name a channel before it answers, so the next token is no label"
+        if opened:
+            why = f"opens a thought, so the next token is no label: {remedy}"
+        raise EngineClosedError(f"the chat template of {model} {why}")
+    is_constrained = bool(request.options or request.schema)
+    if is_constrained and opened and not parsed:
+        raise EngineClosedError(
+            f"the chat template of {model} opens a thought, which a constrained reply could not end: set "
+            f"model.engine.vllm.reasoning_parser, use decoding=free, or {remedy}"
+        )
 
 
 class Reasoning:
