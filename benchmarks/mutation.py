@@ -29,6 +29,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "evals/tables.py": ("tests/evals/test_tables.py",),
     "evals/summary/cells.py": ("tests/evals/test_suite.py",),
     "evals/suite.py": ("tests/evals/test_suite.py",),
+    "evals/suite_results.py": ("tests/evals/test_suite.py",),
     "evals/types.py": ("tests/evals/test_conversation.py",),
     "evals/conversation.py": ("tests/evals/test_conversation.py",),
     "evals/replies/reasoning.py": ("tests/evals/test_conversation.py",),

@@ -23,14 +23,11 @@ import pyarrow as pa
 
 from envs.picture import Picture
 from evals.conversation import Conversation, Record, cause_of
-from evals.errors import SuiteError
 from evals.figures import Figure
 from evals.ledger.columns import Column as Column
-from evals.ledger.parts import LedgerChangedError, LedgerDamagedError
 from evals.ledger.run_data import RunData
 from evals.players import BUILT_IN_PLAYERS, ShortcutPlayer
 from evals.summary.cells import success_figure, success_table
-from evals.summary.difficulty import Curve, DifficultyRules, curves_of, difficulty_figure, difficulty_table
 from evals.summary.paired import Measure, column_measure
 from evals.tables import Section, Table
 from evals.types import Chat, Episode, ErrorKind, Outcome, Player, PlayerError, Reply, Turn, stable_hash
@@ -285,6 +282,16 @@ def built_in_players(suite: Suite) -> dict[str, Player]:
     return {**own, **shortcuts, **BUILT_IN_PLAYERS}
 
 
+def built_in_names(suite: Suite) -> frozenset[str]:
+    """Names of players that need no engine; those of a part's own only where they can be had on this machine."""
+    found = {*BUILT_IN_PLAYERS, *(name for part in suite.parts for name in part.shortcuts)}
+    for part in suite.parts:
+        # files that a setting names may be missing here
+        with contextlib.suppress(ValueError, OSError):
+            found |= part.players.keys()
+    return frozenset(found)
+
+
 def plan_for(suite: Suite, players: Mapping[str, str]) -> tuple[Episode, ...]:
     """All episodes of a suite for each player; a player of a part's own plays what that part offers it.
 
@@ -354,83 +361,6 @@ def _assignment(suite: Suite, player: str) -> Callable[[Suite, Episode], bool]:
 def ledger_columns(suite: Suite) -> dict[str, pa.DataType]:
     """The columns that a suite's parts add to a ledger, by the names they are stored under."""
     return {f"{part.name}.{name}": column.type for part in suite.parts for name, column in part.columns.items()}
-
-
-def suite_results(suite: Suite, run: RunData, section: Section) -> list[Table]:
-    """The tables of one section, each suite's from its own part of the run.
-
-    Raises:
-        SuiteError: a suite fails on the run's rows.
-    """
-    found = list[Table]()
-    with run.intervals():
-        for part in suite.parts:
-            with _named(part, f"make its {section}"):
-                own = part.results(run.of(part.name), section)
-                found += [dataclasses.replace(table, section=section) for table in own]
-                if section != "scores":
-                    continue
-                curves = difficulty_curves(part, run)
-                if curves:
-                    found.append(difficulty_table(part.name, part.title or part.name, curves))
-    return found
-
-
-def suite_figures(suite: Suite, run: RunData) -> list[Figure]:
-    """The figures of each part, from its own part of the run.
-
-    Raises:
-        SuiteError: a suite fails on the run's rows.
-    """
-    found = list[Figure]()
-    with run.intervals():
-        for part in suite.parts:
-            with _named(part, "draw its figures"):
-                found += part.figures(run.of(part.name))
-                curves = difficulty_curves(part, run)
-                found += [difficulty_figure(part.name, part.title or part.name, curves)] if curves else []
-    return found
-
-
-def difficulty_curves(part: Suite, run: RunData) -> list[Curve]:
-    """Success over difficulty, where the part was played at several levels that get harder."""
-    return curves_of(run.of(part.name), DifficultyRules(part.difficulty_of, part.variant_of, part.known_success))
-
-
-@contextlib.contextmanager
-def _named(part: Suite, act: str) -> Iterator[None]:
-    """Say which suite fails at what; a ledger that changes or is damaged meanwhile is no fault of the suite."""
-    try:
-        yield
-    except (LedgerChangedError, LedgerDamagedError):
-        raise
-    except Exception as error:  # a suite, or the author of a ledger's rows, may be anybody
-        raise SuiteError(part.name, act, error) from error
-
-
-def suite_view(part: Suite, row: Mapping[str, Any]) -> EpisodeView:
-    """A suite's view of an episode; the plain one, with the reason why, where the suite cannot rebuild the game.
-
-    Args:
-        part: Whose episode it is.
-        row: With ``turns``; the suite's own columns under their short names.
-    """
-    try:
-        return part.view(row)
-    except Exception as error:  # a domain that is not on this machine, or a row that the suite no longer understands
-        view = default_view(row)
-        reason = f"without the help of the suite {part.name}: {type(error).__name__}: {error}"
-        return dataclasses.replace(view, facts={"shown": reason, **view.facts})
-
-
-def built_in_names(suite: Suite) -> frozenset[str]:
-    """Names of players that need no engine; those of a part's own only where they can be had on this machine."""
-    found = {*BUILT_IN_PLAYERS, *(name for part in suite.parts for name in part.shortcuts)}
-    for part in suite.parts:
-        # files that a setting names may be missing here
-        with contextlib.suppress(ValueError, OSError):
-            found |= part.players.keys()
-    return frozenset(found)
 
 
 async def play_episode(suite: Suite, episode: Episode, player: Player) -> Record:

@@ -23,7 +23,8 @@ from evals.ledger.columns import COLUMNS
 from evals.ledger.records import chat_of, plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
 from evals.players import BUILT_IN_PLAYERS
-from evals.suite import Suite, built_in_players, ledger_columns, plan_for, play_episode, suite_figures, suite_results
+from evals.suite import Suite, built_in_players, ledger_columns, plan_for, play_episode
+from evals.suite_results import suite_figures, suite_results
 from evals.tables import Section, Table
 from evals.types import Episode, Message, Player, PlayerError, Reply, Turn
 

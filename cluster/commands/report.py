@@ -23,7 +23,8 @@ from evals.analysis.labels import run_names
 from evals.ledger.run_data import RunData, count_rows
 from evals.notes import NotesFile, notes_table
 from evals.report.joint import Report, RunReport, relabeled
-from evals.suite import Suite, built_in_names, suite_results
+from evals.suite import Suite, built_in_names
+from evals.suite_results import suite_results
 from evals.summary.cost import cost_table, costs_of, total_usage
 from evals.summary.failures import Cause, causes_of, failure_table, failures_to_json
 from evals.summary.reliability import reliability_table

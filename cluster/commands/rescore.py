@@ -12,7 +12,7 @@ from cluster.console import show
 from cluster.storage.stored_run import Run, read_runs
 from evals.analysis.rescore import changes_table, rescore, rescored_run, rescored_table
 from evals.ledger.run_data import RunData
-from evals.suite import suite_results
+from evals.suite_results import suite_results
 from evals.tables import Table
 
 

@@ -15,7 +15,7 @@ from cluster.notebook.frames import Frame, as_frame, episodes_table, turns_table
 from cluster.notebook.html import Picture, ShownFigure, ShownTable, episode_html, pictures_of
 from cluster.storage.stored_run import Run, read_runs
 from evals.notes import Note, NotesFile
-from evals.suite import suite_figures, suite_view
+from evals.suite_results import suite_figures, suite_view
 from evals.view import EpisodeView
 
 

@@ -12,7 +12,8 @@ from rich.text import Text
 
 from envs.picture import picture_from_description, render_description
 from evals.printable import printable
-from evals.suite import Suite, suite_view
+from evals.suite import Suite
+from evals.suite_results import suite_view
 from evals.view import StepView
 
 Pictures = Literal["auto", "blocks", "sixel", "kitty", "none"]

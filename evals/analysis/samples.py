@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from evals.ledger.run_data import RunData
-from evals.suite import Suite, suite_view
+from evals.suite import Suite
+from evals.suite_results import suite_view
 
 OUTCOMES = ("failed", "lost", "won")
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from evals.ledger.columns import COLUMNS
 from evals.ledger.run_data import RunData
-from evals.suite import Suite, suite_view
+from evals.suite import Suite
+from evals.suite_results import suite_view
 from evals.summary.failures import Causes
 from evals.view import EpisodeView
 

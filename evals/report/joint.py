@@ -14,7 +14,8 @@ from evals.analysis.labels import run_labels
 from evals.figures import Figure, joined
 from evals.ledger.records import plan_from_table, plan_to_table
 from evals.ledger.run_data import RunData, count_rows
-from evals.suite import Suite, built_in_names, suite_figures, suite_results
+from evals.suite import Suite, built_in_names
+from evals.suite_results import suite_figures, suite_results
 from evals.summary.paired import file_stem
 from evals.summary.status import is_imported
 from evals.tables import Table

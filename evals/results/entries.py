@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from evals.analysis.labels import run_labels
 from evals.ledger.run_data import RunData, count_rows
 from evals.stats.intervals import Estimate
-from evals.suite import Suite, built_in_names, suite_results
+from evals.suite import Suite, built_in_names
+from evals.suite_results import suite_results
 from evals.summary.paired import Measure, Observation, pooled_estimate
 from evals.summary.reply_health import ReplyHealth, reply_health
 from evals.tables import Table

@@ -6,7 +6,8 @@ import math
 
 from evals.ledger.run_data import RunData
 from evals.stats.intervals import Estimate
-from evals.suite import Suite, difficulty_curves
+from evals.suite import Suite
+from evals.suite_results import difficulty_curves
 from evals.summary.difficulty import BUILT_IN, Curve
 from evals.viewer.schema.results import DifficultyCurve, Interval
 

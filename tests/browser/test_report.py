@@ -9,7 +9,7 @@ import pytest
 from evals.archive.one_file import one_file
 from evals.report.build import page_of
 from evals.report.joint import Report, RunReport
-from evals.suite import suite_results
+from evals.suite_results import suite_results
 from tests.small_runs import MODELS, SUITES, small_run
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

@@ -11,7 +11,7 @@ from cluster.commands.report import coverage
 from cluster.observe.performance import performance_table, replica_table
 from cluster.storage.stored_run import TIMINGS, Run
 from evals.report.terminal import LaidOut
-from evals.suite import suite_results
+from evals.suite_results import suite_results
 from evals.summary.failures import causes_of, failure_table
 from evals.summary.usage import usage_table
 from evals.tables import Table, format_cell, is_number

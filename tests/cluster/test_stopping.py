@@ -33,7 +33,8 @@ from evals.stats.intervals import Estimate, intraclass_correlation
 from evals.stats.reliability import games_for_precision, games_to_detect
 from evals.stopping.outcomes import PAIR_COLUMNS
 from evals.stopping.rules import StopRule
-from evals.suite import built_in_players, ledger_columns, plan_for, play_episode, suite_figures
+from evals.suite import built_in_players, ledger_columns, plan_for, play_episode
+from evals.suite_results import suite_figures
 from tests.cluster.conftest import EASY, settings_at
 from tests.runs import Often, records_of
 from tests.toy import ToySuite

@@ -6,7 +6,8 @@ from dataclasses import astuple, dataclass
 import pytest
 
 from evals.stats.intervals import proportion_estimate
-from evals.suite import Suite, difficulty_curves, suite_figures, suite_results
+from evals.suite import Suite
+from evals.suite_results import difficulty_curves, suite_figures, suite_results
 from evals.suites.kidgym import KidGymSuite
 from evals.suites.kumo import KumoSuite
 from evals.types import Episode, Outcome, Reply, message

@@ -20,7 +20,7 @@ from evals.report.draw import _KINDS, _STYLE, draw
 from evals.report.kinds import radar
 from evals.report.panels import PLAIN, Look
 from evals.stats.intervals import Estimate
-from evals.suite import suite_figures
+from evals.suite_results import suite_figures
 from evals.summary.cells import success_figure
 from tests.golden import check_golden
 from tests.small_runs import MODELS, SUITES, small_run

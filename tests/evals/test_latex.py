@@ -12,7 +12,7 @@ from pylatexenc.latexwalker import LatexEnvironmentNode, LatexWalker
 from evals.report.build import figure_files
 from evals.report.latex import best_cells, document, latex
 from evals.stats.intervals import NO_ESTIMATE, Estimate
-from evals.suite import suite_figures, suite_results
+from evals.suite_results import suite_figures, suite_results
 from evals.tables import Table, rounded
 from tests.small_runs import HOSTILE, SUITES, small_run
 

@@ -17,7 +17,7 @@ from evals.report.build import latex_files, page_of
 from evals.report.episodes import Prompt, Shown, _chosen, select
 from evals.report.joint import Report, RunReport, joined_tables, relabeled, with_labels
 from evals.report.page import Page, Section
-from evals.suite import suite_results
+from evals.suite_results import suite_results
 from evals.suites.bundle import Bundle
 from evals.summary.failures import causes_of
 from evals.summary.paired import file_stem

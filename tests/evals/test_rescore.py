@@ -15,7 +15,8 @@ from evals.conversation import PlayedTurn, Record
 from evals.ledger.records import plan_from_table, records_to_table
 from evals.players import BUILT_IN_PLAYERS
 from evals.stats.intervals import proportion_estimate
-from evals.suite import ledger_columns, suite_results
+from evals.suite import ledger_columns
+from evals.suite_results import suite_results
 from evals.suites.kumo import KumoSuite
 from evals.types import LabelScores, Reply, Turn, message
 from tests.runs import Often, run_of

@@ -24,8 +24,8 @@ from evals.suite import (
     ledger_columns,
     plan_for,
     play_episode,
-    suite_results,
 )
+from evals.suite_results import suite_results
 from evals.suites.bundle import Bundle
 from evals.suites.kidgym import KidGymSuite
 from evals.suites.kumo import KumoSuite

@@ -241,7 +241,8 @@ def test_both_environments_in_one_run_are_compared(checkout, tmp_path, monkeypat
 def scored(suite, player):
     from evals.ledger.records import plan_to_table, records_to_table
     from evals.ledger.run_data import RunData
-    from evals.suite import ledger_columns, suite_results
+    from evals.suite import ledger_columns
+    from evals.suite_results import suite_results
 
     episodes = plan_for(suite, {player: ""})
     records = play(suite, RandomPlayer(), episodes)
