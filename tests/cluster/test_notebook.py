@@ -14,9 +14,11 @@ from PIL import Image
 
 import raycade
 from cluster.errors import UserError
+from cluster.notebook.frames import OF_EPISODE, episodes_table, turns_table
 from cluster.storage.stored_run import Run
 from envs.picture import render_description
 from tests.cluster.conftest import ROOT
+from tests.small_runs import small_run
 from tests.viewer_runs import calm_rows, hostile_rows, write_run
 
 
@@ -44,6 +46,35 @@ def test_rows_keep_their_types_and_turns_name_their_episodes(folder):
     assert turns.schema.field("turn").type == pa.int32() and "prompt" not in turns.schema.names
     assert len(run.turns((), "arrow")) == len(told)
     assert "prompt" in run.turns(frame="arrow").schema.names
+
+
+def test_each_turn_is_a_row_that_names_its_episode():
+    run = small_run("toy", ("model", "oracle"), failed=2, missing=1)
+    stored = run.episodes((*OF_EPISODE, "turns")).to_pylist()
+    assert {len(row["turns"]) for row in stored} == {0, 3, 6}, "failed games have none"
+    told = [
+        {**{name: row[name] for name in OF_EPISODE}, "turn": number, **turn}
+        for row in stored
+        for number, turn in enumerate(row["turns"])
+    ]
+    assert turns_table(run, None).to_pylist() == told
+    few = turns_table(run, ["reply", "action"])
+    assert few.column_names == [*OF_EPISODE, "turn", "reply", "action"] and few["reply"].to_pylist() == [
+        row["reply"] for row in told
+    ]
+    assert turns_table(run, []).column_names == [*OF_EPISODE, "turn"] and len(turns_table(run, [])) == len(told)
+    assert episodes_table(run, ["steps", "player"]).column_names == ["steps", "player"]
+
+
+def test_runs_of_a_folder_are_a_sequence_the_latest_first(folder):
+    for name, began in (("calm", "2026-01-02T00:00:00+00:00"), ("wild", "2026-01-01T00:00:00+00:00")):
+        (folder / name / "versions.json").write_text(f'[{{"id": "s", "began": "{began}"}}]')
+    runs = raycade.runs(folder)
+    assert [run.path.name for run in runs] == ["calm", "wild"] and len(runs) == 2
+    assert runs[-1].path.name == "wild" and [run.path.name for run in runs[:1]] == ["calm"]
+    assert repr(runs).endswith(": calm, wild") and "wild" in runs._repr_html_()
+    for name in ("calm", "wild"):
+        (folder / name / "versions.json").unlink()
 
 
 def test_what_cannot_be_had_is_named(folder, tmp_path, monkeypatch):

@@ -1,7 +1,9 @@
 import dataclasses
 import fnmatch
+import sys
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -18,8 +20,10 @@ from cluster.runner.messages import PlayerCounts, ReplicaUse, Report
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
 from envs.kidgym import make
+from evals.analysis.samples import SampledTurn
 from evals.conversation import Record
 from evals.ledger.records import records_to_table
+from evals.tables import Table
 from tests.cluster.conftest import ROOT
 from tests.cluster.test_ledger import PLAN
 from tests.toy import ToySuite
@@ -162,6 +166,137 @@ def test_every_live_number_has_finished_episodes_as_its_axis():
 @pytest.mark.parametrize("group", [*LIVE, "checkpoint/*"])
 def test_every_group_of_metrics_stands_on_the_page(group):
     assert f"`{group}`" in PAGE
+
+
+@pytest.fixture
+def wandb(monkeypatch):
+    """What W&B's package is asked, in place of the package."""
+    done = SimpleNamespace(begun=[], logged=[], axes=[], artifacts=[], ended=[])
+    done.summary = {}
+
+    class Artifact:
+        def __init__(self, name, type, metadata):
+            self.name, self.type, self.metadata, self.files = name, type, metadata, {}
+
+        def add_file(self, path, name, policy, skip_cache):
+            assert skip_cache and Path(path).is_file()
+            self.files[name] = policy
+
+    class Shown(SimpleNamespace):
+        def add_data(self, *row):
+            self.data = [*getattr(self, "data", []), row]
+
+    run = SimpleNamespace(
+        id="r",
+        summary=done.summary,
+        log=done.logged.append,
+        log_artifact=done.artifacts.append,
+        finish=lambda: done.ended.append("finish"),
+        define_metric=lambda name, step_metric=None: done.axes.append((name, step_metric)),
+    )
+    package = SimpleNamespace(
+        init=lambda **given: done.begun.append(given) or run,
+        Settings=lambda **given: given,
+        Artifact=Artifact,
+        Table=Shown,
+        Image=lambda pixels: pixels.shape,
+        teardown=lambda: done.ended.append("teardown"),
+    )
+    monkeypatch.setitem(sys.modules, "wandb", package)
+    monkeypatch.delenv("WANDB_SWEEP_ID", raising=False)
+    return done
+
+
+def test_a_run_of_w_and_b_is_begun_with_its_id_and_axes_but_under_a_sweep_without(wandb, tmp_path, monkeypatch):
+    about = {"entity": "e", "group": "g", "job_type": "j", "notes": "why"}
+    WandbTracker("p", mode="online", **about, tags=("a", "b")).start(tmp_path / "run", "the id", {"x": 1})
+    (given,) = wandb.begun
+    assert {
+        "project": "p",
+        "mode": "online",
+        "id": "the id",
+        "resume": "allow",
+        "config": {"x": 1},
+    }.items() <= given.items()
+    assert {**about, "tags": ["a", "b"], "name": "run", "dir": str(tmp_path / "run")}.items() <= given.items()
+    assert wandb.axes == [(PROGRESS, None), *((name, PROGRESS) for name in LIVE), ("checkpoint/*", "checkpoint/step")]
+    monkeypatch.setenv("WANDB_SWEEP_ID", "s")
+    WandbTracker("p", name="n").start(tmp_path / "run", "the id", {})
+    assert (wandb.begun[1]["id"], wandb.begun[1]["resume"], wandb.begun[1]["name"]) == (None, None, "n")
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_end_of_a_run_has_tables_samples_summary_and_files_of_the_ledger_and_the_report(wandb, tmp_path, whole):
+    run_dir = tmp_path / "a run"
+    for name in (
+        "plan.parquet",
+        "episodes/part-1.parquet",
+        "summary.json",
+        "report/a.svg",
+        "tables/t.csv",
+        "report/sub/x",
+        "other",
+    ):
+        (run_dir / name).parent.mkdir(parents=True, exist_ok=True)
+        (run_dir / name).write_text("x")
+    tracker = WandbTracker("p", episodes=5 if whole else 0, artifacts=whole)
+    tracker.start(run_dir, "id", {})
+    frame = make("SE", 1, 3).frame.description
+    fields = (
+        "id",
+        "suite",
+        "task",
+        "level",
+        "mode",
+        "lost",
+        "why",
+        3,
+        (frame,),
+        "prompt",
+        "thought",
+        "reply",
+        None,
+        "rule",
+    )
+    tables = [Table("t", "T", ("a",), ((1,),)), Table("empty", "E", ("a",), ())]
+    asked = []
+    results = FinalResults(
+        {"episodes/done": 4, "episodes/failed": 3},
+        {"planned": 7, "tables": []},
+        tables,
+        lambda count: (
+            asked.append(count)
+            or [SampledTurn(*fields), dataclasses.replace(SampledTurn(*fields), pictures=(), decoded="d")]
+        ),
+    )
+    tracker.finish(results)
+    live, shown, *samples = wandb.logged
+    assert live == {"episodes/done": 4, "episodes/failed": 3, PROGRESS: 7}
+    assert [*shown] == ["tables/t"] and wandb.summary == {"planned": 7} and wandb.ended == ["finish", "teardown"]
+    assert asked == [5] * whole and len(samples) == whole
+    if whole:
+        row = (
+            "id",
+            "lost",
+            "why",
+            "suite",
+            "task",
+            "level",
+            "mode",
+            3,
+            (576, 584, 3),
+            "prompt",
+            "thought",
+            "reply",
+            None,
+            "rule",
+        )
+        assert samples[0]["episodes"].data == [row, (*row[:8], None, *row[9:12], "d", "rule")]
+    told = [(each.name, each.type, each.metadata, each.files) for each in wandb.artifacts]
+    ledger = {"plan.parquet": "immutable", "summary.json": "mutable", "episodes/part-1.parquet": "immutable"}
+    report = {"report/a.svg": "mutable", "tables/t.csv": "mutable"}
+    found = [("a-run-ledger", "ledger", {"run": "r"}, ledger), ("a-run-report", "report", {"run": "r"}, report)]
+    assert told == (found if whole else [])
 
 
 def test_pictures_of_a_turn_stand_side_by_side():
