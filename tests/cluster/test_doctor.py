@@ -161,6 +161,32 @@ def test_a_run_directory_on_a_read_only_file_system(tmp_path):
     assert_mended(outcome, "Read-only file system", "run_dir=...")
 
 
+@pytest.mark.parametrize(("ahead", "status"), [(-29, "ok"), (29, "ok"), (-31, "warn"), (31, "warn")])
+def test_a_file_system_s_clock_that_is_not_this_machine_s_is_told(ahead, status, tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "time", SimpleNamespace(time=lambda: time.time() - ahead))
+    outcome = files.run_folder(need(tmp_path))
+    side = "ahead" if ahead > 0 else "behind"
+    assert outcome.status == status and (status == "ok" or f"31 s {side}" in outcome.found)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["created twice", "renamed over another", "flock does not work", "hold the same lock"]
+)
+def test_a_promise_that_a_file_system_breaks_is_named(wrong, tmp_path, monkeypatch):
+    def flock(file, how):
+        if wrong.startswith("flock"):
+            raise OSError(37, "No locks available")
+
+    if wrong.startswith("created"):
+        monkeypatch.setattr(files, "create_durably", files.write_durably)
+    elif wrong.startswith("renamed"):
+        monkeypatch.setattr(Path, "replace", lambda path, other: None)
+    else:
+        monkeypatch.setattr(files, "fcntl", SimpleNamespace(flock=flock, LOCK_EX=1, LOCK_NB=2))
+    assert_mended(files.run_folder(need(tmp_path)), wrong, "run_dir=... on another file system")
+    assert not [*tmp_path.iterdir()]
+
+
 def test_a_full_disk(tmp_path):
     def fill():
         mounted(tmp_path, "size=1m")

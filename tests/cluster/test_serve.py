@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import copy
 import dataclasses
 import io
 import json
@@ -34,6 +35,7 @@ from cluster.serve.commits import Commits
 from cluster.serve.games import KEPT_SECONDS, Games
 from cluster.serve.host import listen, over_http, token_of
 from cluster.serve.limits import LOOPBACK, Limits
+from cluster.serve.shown import new_messages
 from cluster.serve.taken import Answer
 from cluster.serve.tools import Tools
 from cluster.serve.web import Web
@@ -188,6 +190,27 @@ async def test_what_is_new_to_a_client_follows_its_own_reply() -> None:
     assert game["turn"]["new_from"] == 0
     chat = (await served.answer(game, "red")).json()["turn"]
     assert [said["content"] for said in chat["messages"][chat["new_from"] :]] == ["Game 0, question 1?"]
+
+
+SYSTEM, ASKED, SAID, AGAIN = (
+    message(*each) for each in (("system", "s"), ("user", "q"), ("assistant", "r"), ("user", "p"))
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "chat", "new_from"),
+    [
+        ((), (SYSTEM, ASKED), 0),
+        ((SYSTEM, ASKED), (SYSTEM, ASKED, SAID, AGAIN), 3),
+        ((SYSTEM, ASKED), (SYSTEM, ASKED, AGAIN), 2),
+        ((SYSTEM, ASKED), (SYSTEM, AGAIN), 1),
+        ((SYSTEM, ASKED), (ASKED, SAID), 0),
+        ((SYSTEM, ASKED, SAID, AGAIN), (SYSTEM, ASKED), 2),
+        ((ASKED,), (SAID, AGAIN), 0),
+    ],
+)
+def test_messages_are_new_from_the_first_that_differs_but_for_the_client_s_reply(before, chat, new_from) -> None:
+    assert new_messages(before, chat) == new_messages(copy.deepcopy(before), chat) == new_from
 
 
 async def test_a_hanging_up_client_loses_nothing() -> None:

@@ -24,7 +24,7 @@ from cluster.engines.api_errors import EndpointError
 from cluster.engines.base import EngineClosedError, EngineSettingsError
 from cluster.engines.batch import connection
 from cluster.engines.batch import store as store_module
-from cluster.engines.batch.formats import UNREADABLE, AnthropicBatches, GeminiBatches, OpenAIBatches
+from cluster.engines.batch.formats import EXPIRED, UNREADABLE, AnthropicBatches, GeminiBatches, OpenAIBatches
 from cluster.engines.batch.store import Store
 from cluster.errors import UserError
 from cluster.storage.spending import read_spending
@@ -109,6 +109,100 @@ async def test_a_job_is_looked_for_though_the_clocks_differ_by_a_day_and_no_furt
     made._batches = SimpleNamespace(list=awaited if jobs is GeminiBatches else latest_first)
     made._client = SimpleNamespace(batches=made._batches)
     assert await made.candidates("key", ("one", "two"), since) == ["ahead", "behind"]
+
+
+TYPED = SimpleNamespace(model_dump_json=lambda **_: '{"x": 1}')
+"""An answer as a provider's client has it."""
+
+
+def openai_job(**job):
+    """A batch of OpenAI with an answer, two refusals and a turn that it did not come to."""
+
+    def line(turn, status=200, error=None):
+        body = {"text": turn} if status == 200 else {"error": {"message": "too much", "code": "x"}}
+        return json.dumps({"custom_id": turn, "error": error, "response": {"status_code": status, "body": body}})
+
+    late, broken = {"code": "batch_expired"}, {"code": "other", "message": "broke"}
+    files = {"output": [line("a"), line("b", 429)], "errors": [line("c", error=late), line("d", error=broken)]}
+
+    async def content(file):
+        return SimpleNamespace(text="\n".join(files[file]))
+
+    async def retrieve(batch):
+        return SimpleNamespace(**{"status": "completed", "output_file_id": "output", "error_file_id": "errors", **job})
+
+    made = object.__new__(OpenAIBatches)
+    made._client = SimpleNamespace(batches=SimpleNamespace(retrieve=retrieve), files=SimpleNamespace(content=content))
+    return made
+
+
+async def test_each_turn_of_a_job_of_openai_has_its_answer_or_its_error():
+    found = await openai_job().answers("batch")
+    assert (found["a"], found["c"], [*found]) == ({"data": {"text": "a"}}, EXPIRED, ["a", "b", "c", "d"])
+    assert [
+        (found[turn]["status"], said in found[turn]["error"]) for turn, said in (("b", "too much"), ("d", "broke"))
+    ] == [
+        (429, True),
+        (500, True),
+    ]
+    assert [*await openai_job(error_file_id=None).answers("batch")] == ["a", "b"]
+    assert [*await openai_job(output_file_id=None).answers("batch")] == ["c", "d"]
+    for errors, said in ((SimpleNamespace(data=[SimpleNamespace(message="bad file")]), "bad file"), (None, "failed: ")):
+        with pytest.raises(EndpointError, match=said) as refused:
+            await openai_job(status="failed", errors=errors).answers("batch")
+        assert refused.value.meaning == "refused"
+
+
+async def test_each_turn_of_a_job_of_anthropic_has_its_answer_or_its_error_from_the_endpoint_s_own_address():
+    def error(kind):
+        return SimpleNamespace(error=SimpleNamespace(error=SimpleNamespace(type=kind)), type="errored")
+
+    results = {"a": SimpleNamespace(type="succeeded", message=TYPED), "b": error("overloaded_error")}
+    results |= {"c": error("invalid_request_error"), "d": error("new"), "e": SimpleNamespace(type="expired")}
+
+    async def lines(batch):
+        async def each():
+            for turn, result in results.items():
+                yield SimpleNamespace(custom_id=turn, result=result)
+
+        return each()
+
+    async def retrieve(batch):
+        return SimpleNamespace(results_url=addresses.pop())
+
+    made = object.__new__(AnthropicBatches)
+    made._host, made._batches = "api.a.com", SimpleNamespace(retrieve=retrieve, results=lines)
+    addresses = [None, "https://evil.com/v1/results", "https://api.a.com/v1/results"]
+    found = await made.answers("batch")
+    assert (found["a"], found["e"]) == ({"data": {"x": 1}}, EXPIRED)
+    assert [found[turn]["status"] for turn in "bcd"] == [529, 400, 500]
+    while addresses:
+        with pytest.raises(EndpointError, match="another address") as refused:
+            await made.answers("batch")
+        assert refused.value.meaning == "lasting"
+
+
+async def test_each_turn_of_a_job_of_gemini_has_its_answer_or_its_error():
+    def response(turn, answer=None, code=None):
+        return SimpleNamespace(
+            metadata={"key": turn} if turn else None, response=answer, error=SimpleNamespace(code=code)
+        )
+
+    async def get(name):
+        return job
+
+    made = object.__new__(GeminiBatches)
+    made._batches = SimpleNamespace(get=get)
+    responses = [response("a", TYPED), response("b", code=429), response("c", code=13), response("d")]
+    job = SimpleNamespace(dest=SimpleNamespace(inlined_responses=responses), error=None)
+    found = await made.answers("batch")
+    assert found["a"] == {"data": {"x": 1}} and [found[turn]["status"] for turn in "bcd"] == [429, 500, 500]
+    job = SimpleNamespace(dest=None, error=SimpleNamespace(message="no such model"))
+    with pytest.raises(EndpointError, match="the batch failed: no such model") as refused:
+        await made.answers("batch")
+    assert refused.value.meaning == "refused"
+    job.error = None
+    assert await made.answers("batch") == {}
 
 
 @given(st.lists(st.integers(0, 300), max_size=20))
