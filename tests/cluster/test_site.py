@@ -1,11 +1,20 @@
 """`raycade site`: what it writes where, and what it leaves alone."""
 
 import json
+from pathlib import Path
 
 import pytest
 
+from cluster.commands import site
+from cluster.errors import UserError
+from evals.ledger.records import records_to_table
+from evals.players import OraclePlayer
+from evals.suite import ledger_columns, plan_for
 from tests.cluster.test_cli import run_here
 from tests.cluster.test_merge import play as play  # a fixture
+from tests.runs import records_of
+from tests.toy import ToySuite
+from tests.viewer_runs import write_run
 
 
 @pytest.mark.slow
@@ -44,10 +53,55 @@ async def test_a_folder_that_holds_something_else_is_left_alone(play, tmp_path, 
     assert other.exists() and (out / "notes.txt").exists(), "only pages of the folder itself are replaced"
 
 
-@pytest.mark.slow
-async def test_two_folders_of_one_name_are_told_apart_and_a_run_named_twice_counts_once(play, tmp_path, capsys):
-    runs = [await play("a/run", most=4), await play("b/run", most=6)]
-    code, _, _ = run_here(capsys, "site", *map(str, [*runs, runs[0]]), "--out", str(tmp_path / "site"))
-    index = (tmp_path / "site" / "index.html").read_text()
-    assert code == 0 and all(f'<th scope="row">{run}</th>' in index for run in runs)
-    assert run_here(capsys, "site", str(tmp_path / "none"), str(runs[0]), "--out", str(tmp_path / "site"))[0] == 2
+class Pages:
+    """A site whose pages say of which runs they are."""
+
+    def __init__(self):
+        self.added = []
+
+    def read(self, name, data, suite, planned, labels):
+        return name, {f"player-{name.replace('/', '-')}.html": f"{labels}, {len(data.episodes())} of {len(planned)}"}
+
+    def add(self, part):
+        self.added.append(part)
+
+    def pages(self, games):
+        return [("index.html", " ".join(games))]
+
+
+@pytest.fixture
+def folders(tmp_path, monkeypatch):
+    """Two runs of one name, one of another, and a folder of runs."""
+    suite = ToySuite(episodes=4)
+    plan = plan_for(suite, {"oracle": ""})
+    rows = records_to_table(records_of(suite, {"oracle": OraclePlayer()}), ledger_columns(suite))
+    for name, most in (("a/run", 1), ("b/run", 2), ("other", 3)):
+        write_run(tmp_path / name, plan, rows[:most])
+    monkeypatch.setattr(site, "make_suite", lambda config: suite)
+    monkeypatch.setattr(site, "outline_of", lambda name, planned, config, suite: f"outline of {name}")
+    monkeypatch.setattr(site, "player_labels", lambda outlines: {each[11:]: each for each in outlines})
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_runs_are_read_one_by_one_each_once_under_a_name_of_its_own(folders, capsys):
+    pages, out = Pages(), folders / "site"
+    runs = [Path("a/run"), Path("b/run"), Path("b"), Path("other"), folders / "a/run"]
+    assert site.write_site(runs, out, pages) == 4
+    assert pages.added == [str(folders / "a/run"), "b/run", "other"], "named twice, it counts once"
+    assert "b: left out: no run here" in " ".join(capsys.readouterr().err.split())
+    names = [f"player-{each.replace('/', '-')}.html" for each in pages.added]
+    assert json.loads((out / "site.json").read_text()) == {"files": [*names, "index.html"]}
+    assert (out / "index.html").read_text() == " ".join(names)
+    assert (out / names[1]).read_text() == "outline of b/run, 2 of 4"
+    (out / "notes.html").write_text("mine")
+    assert site.write_site([Path("other")], out, Pages()) == 2
+    assert {path.name for path in out.iterdir()} == {names[2], "index.html", "site.json", "notes.html"}
+    assert (out / names[2]).read_text() == "outline of other, 3 of 4"
+
+
+def test_a_run_that_is_not_there_is_an_error_and_nothing_is_written(folders):
+    for runs in (["none", "other"], ["b"], ["a", "b"]):
+        with pytest.raises(UserError, match="no run here"):
+            site.write_site([Path(each) for each in runs], folders / "site", Pages())
+    assert not (folders / "site").exists()

@@ -28,6 +28,7 @@ from cluster.engines.batch.formats import EXPIRED, UNREADABLE, AnthropicBatches,
 from cluster.engines.batch.store import Store
 from cluster.errors import UserError
 from cluster.storage.spending import read_spending
+from evals.types import PlayerError
 from tests.cluster.providers import batch_driver
 from tests.cluster.providers.batch_stub import STEPS, BatchStub
 from tests.cluster.providers.conftest import VARIABLES
@@ -586,6 +587,22 @@ async def test_what_all_turns_would_meet_is_told_to_all_and_what_was_sent_may_co
     (further,) = await asked(through, "z")
     assert further.meaning == "lasting" and not further.may_cost
     await through.close()
+
+
+async def test_a_turn_of_a_batch_fails_alone_though_nothing_else_was_answered(provider, tmp_path, monkeypatch):
+    (tmp_path / "plan.parquet").touch()
+    made, tries = engine("anthropic", provider, **batch_driver.PACE, max_tries=3), []
+    made.keep_in(tmp_path)
+
+    async def busy(body, name):
+        tries.append(name)
+        raise PASSING
+
+    monkeypatch.setattr(made._endpoint.http, "complete", busy)
+    with pytest.raises(PlayerError, match="the endpoint failed 3 times"):
+        await made.complete(request())
+    assert len(tries) == 3
+    await made.close()
 
 
 async def test_a_folder_that_is_not_there_is_named(jobs, tmp_path):
