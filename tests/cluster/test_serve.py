@@ -24,7 +24,9 @@ from rich.console import Console
 from cluster import stop_signals
 from cluster.commands import serve
 from cluster.commands.serve import serve_overrides
+from cluster.config.model import ModelSettings, ReplicaNeeds
 from cluster.config.settings import check_environment, load_settings
+from cluster.engines.base import Sampling
 from cluster.errors import RunFailedError, UserError
 from cluster.observe.progress import Progress
 from cluster.observe.run_statistics import RunStatistics
@@ -40,6 +42,7 @@ from cluster.serve.taken import Answer
 from cluster.serve.tools import Tools
 from cluster.serve.web import Web
 from cluster.stopping.watch import StopWatch
+from cluster.storage.run_directory import RunDirectory
 from evals.conversation import Conversation, Record
 from evals.ledger.records import records_to_table
 from evals.sessions.session import text_reply
@@ -786,3 +789,62 @@ def test_a_token_file_is_made_once_and_private(tmp_path) -> None:
     file.write_text("short")
     with pytest.raises(UserError, match="16 to 256"):
         token_of(file)
+
+
+@pytest.mark.parametrize(
+    ("mine", "over", "others", "stopped", "left"),
+    [
+        (2, True, 3, False, False),
+        (2, True, 3, True, True),
+        (2, False, 3, False, True),
+        (0, True, 3, False, False),
+        (2, True, 0, True, False),
+    ],
+)
+def test_the_program_s_games_come_first_and_baselines_play_only_when_none_is_left(
+    mine, over, others, stopped, left, tmp_path, monkeypatch
+) -> None:
+    plan = [*plan_for(SUITES["toy"], {"agent": ""})[:mine], *plan_for(SUITES["toy"], {"oracle": ""})[:others]]
+    model = ModelSettings("agent", {"type": "agent", "feedback": True}, Sampling(), ReplicaNeeds())
+    settings = Made(SUITES["toy"], model)
+    directory = begun_at(tmp_path, plan)
+    served, played = [], []
+
+    async def offered(options, settings, games, commits, stopping, progress):
+        served.append(games.left)
+        while not games.over and over:
+            await games.open()
+            games._free, games._begun = {}, 0
+
+    def play_on_cluster(settings, todo, *others):
+        played.append((settings.model.engine, [episode.player for episode in todo]))
+        return stopped
+
+    monkeypatch.setattr(serve, "_serve", offered)
+    monkeypatch.setattr(serve, "play_on_cluster", play_on_cluster)
+    stats = RunStatistics()
+    found = serve._play(None, LIMITS, settings, plan, directory, stats, Progress(stats), Watcher(None))
+    assert found is left and served == [mine] * bool(mine)
+    assert played == [(None, ["oracle"] * others)] * (bool(others) and (over or not mine))
+    directory.release()
+
+
+@dataclasses.dataclass(frozen=True)
+class Made:
+    suite: Suite
+    model: ModelSettings
+    balanced: bool = False
+
+
+def begun_at(tmp_path, plan) -> RunDirectory:
+    directory = RunDirectory(tmp_path / "run")
+    directory.claim()
+    directory.begin(plan, {"config.yaml": "suite: {}"})
+    return directory
+
+
+def test_what_to_copy_names_the_file_of_a_token_in_its_place(tmp_path) -> None:
+    own = serve._invitation("http://h:1", "the-token", None, 3, True)
+    assert "games offered at http://h:1: 3" in own and own.count("Bearer the-token") == 2 and "h:1/v1/sessions" in own
+    kept = serve._invitation("http://h:1", "the-token", tmp_path / "a b", 3, False)
+    assert "the-token" not in kept and f"$(cat '{tmp_path}/a b')" in kept and "mcp" not in kept

@@ -16,6 +16,7 @@ import pytest
 
 from benchmarks.slurm_preemption import preempt
 from cluster.errors import UserError
+from cluster.launch import start_nodes
 from cluster.launch.start_nodes import (
     NODE_LABEL,
     PORTS_PER_JOB,
@@ -320,6 +321,19 @@ def test_a_port_in_use_is_skipped_and_accepts_connections():
     assert not listens(f"127.0.0.1:{before[0]}")
     with pytest.raises(UserError, match=r"no answer after 0\.1 s"):
         await_listener(f"127.0.0.1:{before[0]}", 0.1)
+
+
+def test_a_job_s_script_asks_for_an_address_ports_and_who_has_come(monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr(start_nodes, "address_towards", lambda peer: f"10.0.0.{len(peer)}")
+    monkeypatch.setattr(start_nodes, "free_ports", lambda job, count: [*range(job, job + count)])
+    monkeypatch.setattr(start_nodes, "await_listener", lambda *given: asked.append(given))
+    monkeypatch.setattr(start_nodes, "await_nodes", lambda *given: asked.append(given))
+    for words, printed in ((["choose", "7", "n22"], "10.0.0.3 7 8\n"), (["address", "n1"], "10.0.0.2\n")):
+        assert start_nodes.main(words) == 0 and capsys.readouterr().out == printed
+    assert start_nodes.main(["listening", "h:1", "2.5"]) == start_nodes.main(["wait", "h:1", "3", "n1", "n2"]) == 0
+    assert asked == [("h:1", 2.5), ("h:1", 3.0, ["n1", "n2"])]
+    assert start_nodes.main(["sing"]) == 1 and "sing: unknown" in capsys.readouterr().err
 
 
 def test_a_node_that_died_while_it_started_has_not_joined(monkeypatch, capsys):

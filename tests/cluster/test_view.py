@@ -3,6 +3,7 @@
 import re
 import signal
 import time
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -10,6 +11,8 @@ import uvicorn
 from starlette.testclient import TestClient as AnyClient
 
 from cluster.cli import main
+from cluster.commands.view import _stopping_of
+from cluster.errors import UserError
 from tests.viewer_runs import calm_rows, write_run
 
 
@@ -113,3 +116,37 @@ def test_ctrl_c_ends_it_without_a_further_word(tmp_path, launch):
     httpx.get(address_in(log.read_text()))  # it serves, and has its own handler of the signal
     process.send_signal(signal.SIGINT)
     assert process.wait() == 0 and log.read_text().endswith("Ctrl-C ends.\n")
+
+
+def test_what_a_stopping_rule_says_is_asked_again_when_the_ledger_has_grown(tmp_path):
+    looks, parts = [], tmp_path / "episodes"
+    parts.mkdir()
+
+    class Looked:
+        path = tmp_path
+
+        def refresh(self):
+            looks.append("refresh")
+
+        @property
+        def stopping(self):
+            looks.append("look")
+            if isinstance(state[0], Exception):
+                raise state[0]
+            return state[0]
+
+    lines = _stopping_of(Looked())
+    state = [SimpleNamespace(lines=lambda: ["open after 1 game"])]
+    (parts / "part-1.parquet").touch()
+    assert lines() == () and looks == [], "there is no rule"
+    (tmp_path / "stopping.json").touch()
+    for _ in range(2):
+        assert lines() == ("open after 1 game",) and looks == ["refresh", "look"]
+    (parts / "part-2.parquet").touch()
+    state[0] = UserError("damaged")
+    assert lines() == ("open after 1 game",) and len(looks) == 4
+    state[0] = SimpleNamespace(lines=lambda: ["decided"])
+    assert lines() == ("decided",), "what could not be read is looked at again"
+    (parts / "part-3.parquet").touch()
+    state[0] = None
+    assert lines() == ()
