@@ -14,6 +14,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster.commands import merge as merge_module
 from cluster.commands.merge import _joined_spending, merge
 from cluster.commands.report import score_run
 from cluster.config.settings import load_settings
@@ -26,6 +27,7 @@ from cluster.storage.stored_run import Run
 from evals.conversation import Record
 from evals.ledger.ledger import open_ledger
 from evals.ledger.records import records_to_table
+from evals.notes import NotesFile, new_note
 from evals.players import BUILT_IN_PLAYERS
 from evals.suite import ledger_columns, play_episode
 from tests.cluster.conftest import EASY, begin, settings_at
@@ -429,3 +431,14 @@ def test_money_of_copies_of_a_run_counts_once_as_of_its_latest_state_in_any_orde
     joined = _joined_spending(SimpleNamespace(spending=Spending()), sources)
     assert joined.total == sum(map(sum, runs)) and joined.own == 0
     assert joined.highest == max(map(sum, runs))
+
+
+def test_notes_of_the_parts_come_along_and_the_parts_keep_theirs(tmp_path):
+    runs = [SimpleNamespace(path=tmp_path / name) for name in ("part", "whole")]
+    notes = [new_note("a" * 32, tag, "text", "ada") for tag in ("one", "two")]
+    for run, note in zip(runs, notes, strict=True):
+        run.path.mkdir()
+        NotesFile(run.path).add([note])
+    for _ in range(2):
+        merge_module._copy_notes(*runs)
+    assert [{note.tag for note in NotesFile(run.path).read().notes} for run in runs] == [{"one"}, {"one", "two"}]

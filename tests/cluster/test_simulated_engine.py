@@ -184,3 +184,48 @@ async def test_an_engine_that_was_never_started_refuses_a_request(monkeypatch):
     waits = functools.partial(Waits, Sampling(), step_seconds=0.0, prefill_tokens_per_second=1e9)
     with pytest.raises(AssertionError, match="never started must refuse a request"):
         await check_engine(waits, {})
+
+
+async def test_a_reply_and_the_load_count_its_tokens_and_a_label_is_one():
+    engine = await started(max_tokens=7, step_seconds=1e-6, median_tokens=50, tail=0.0)
+    first = await engine.complete(request())
+    again = await engine.complete(request(labels=("A", "B")))
+    option = await engine.complete(request(text="another", options=("a", "b")))
+    length = prompt_length(request().chat)
+    assert [
+        (each.prompt_tokens, each.completion_tokens, each.cached_tokens, each.finish) for each in (first, again, option)
+    ] == [
+        (length, 7, 0, "length"),
+        (length, 1, length, "stop"),
+        (prompt_length(request(text="another").chat), 7, 0, "stop"),
+    ]
+    assert (again.label_scores is not None, option.label_scores, option.text in ("a", "b")) == (True, None, True)
+    load = engine.load
+    assert (load.completed, load.prompt_tokens, load.cached_tokens, load.completion_tokens) == (
+        *(3, 2 * length + option.prompt_tokens, length, 15),
+    )
+    await engine.close()
+    with pytest.raises(EngineError, match="not started"):
+        await engine.complete(request())
+
+
+def test_what_is_asked_again_takes_its_room_in_the_cache_once():
+    one, other = (message("user", text) for text in ("a" * 400, "b" * 400))
+    size = prompt_length((one,))
+    cache = PrefixCache(2 * size)
+    assert [cache.admit((one, other)) for _ in range(4)] == [0, 2 * size, 2 * size, 2 * size]
+    assert cache.admit((one,)) == size and cache.admit((other,)) == 0
+    assert cache.admit((one, other)) == size, "what was asked longest ago has gone"
+
+
+async def test_one_engine_takes_the_fault_that_a_file_names(tmp_path):
+    file = tmp_path / "fault"
+    for text, health, slower in (("slow 3.5", None, 3.5), ("exit", EngineDiedError, 1.0), ("hang", TimeoutError, 1.0)):
+        engines = [SimulatedEngine(Sampling(), fault_file=str(file)) for _ in range(2)]
+        file.write_text(f"{text}\n")
+        for engine in engines:
+            engine._check_fault_file()
+        assert not file.exists() and [engine._slower for engine in engines] == [slower, 1.0]
+        with pytest.raises(health) if health else contextlib.nullcontext():
+            await asyncio.wait_for(engines[0].check_health(), 0.01)
+        await asyncio.wait_for(engines[1].check_health(), 0.01)
