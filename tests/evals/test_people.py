@@ -112,6 +112,17 @@ def test_the_longest_option_of_a_check_is_read_again_and_a_longer_one_is_refused
             Check(question="Which?", options=(f"{longest}!", "no"), answer="no")
 
 
+def test_half_a_line_that_is_longer_than_the_next_is_cut_off(tmp_path):
+    journal = Journal(tmp_path / "person.jsonl")
+    journal.add(ENTRIES[1])
+    whole = journal.path.read_bytes()
+    journal.path.write_bytes(whole + b'{"item":"a' + b"a" * 500)
+    journal.add(ENTRIES[2])
+    content = journal.path.read_bytes()
+    assert content.startswith(whole) and content.count(b"\n") == 2 and content.endswith(b"\n")
+    assert Journal.read(journal.path) == journal
+
+
 def test_the_first_answer_to_a_question_stands(tmp_path):
     journal = Journal(tmp_path / "person.jsonl")
     journal.add(Entry("a", 0, ("x",)))
