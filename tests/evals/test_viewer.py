@@ -22,9 +22,12 @@ from cluster.storage.stored_run import Run
 from envs.picture import picture_from_description
 from evals.archive.chunks import read_chunk
 from evals.archive.export import export
+from evals.conversation import Record
 from evals.ledger.parts import write_part
+from evals.ledger.records import records_to_table
 from evals.live import Began, Numbers, PlayedLine
 from evals.suites.kidgym import rerender_episode
+from evals.types import Episode, Outcome
 from evals.viewer import index, schema
 from evals.viewer.episode import stored_row
 from evals.viewer.filters import filter_of
@@ -453,6 +456,31 @@ def test_the_same_game_is_found_in_other_runs_and_of_other_players(ask):
     assert same[0]["repeat"] == row["repeat"]
     here = [each["run"] == row["run"] for each in same]
     assert here == sorted(here, reverse=True), "those of this run stand before other runs'"
+
+
+def test_of_the_same_game_those_of_the_run_then_of_the_mode_then_of_the_repeat_come_first(tmp_path):
+    def episodes(player):
+        return [
+            Episode("toy", "colors", "easy", mode, index, repeat, 7 + index, "", 1, player=player)
+            for index in (0, 1)
+            for mode in ("cot", "icl")
+            for repeat in (1, 0)
+        ]
+
+    runs = []
+    for name, players in (("one", "p"), ("two", "pq")):
+        plan = [each for player in players for each in episodes(player)]
+        rows = records_to_table([Record(each, Outcome(True, 1), "", (), 0.5) for each in plan], {})
+        runs.append(viewed(write_run(tmp_path / name, plan, rows)))
+    listing = EpisodeIndex(runs)
+    listing.refresh()
+    row = listing.find("two", Episode("toy", "colors", "easy", "icl", 1, 0, 8, "", 1, player="p").id)
+    same = [(each["run"], each["mode"], each["repeat"], each["player"]) for each in listing.same_game(row)]
+    assert same == [
+        *(("two", "icl", 0, "q"), ("two", "icl", 1, "p"), ("two", "icl", 1, "q")),
+        *(("two", "cot", 0, "p"), ("two", "cot", 0, "q"), ("two", "cot", 1, "p"), ("two", "cot", 1, "q")),
+        *(("one", "icl", 0, "p"), ("one", "icl", 1, "p"), ("one", "cot", 0, "p"), ("one", "cot", 1, "p")),
+    ]
 
 
 def test_pictures_are_those_that_the_model_got(ask):
