@@ -12,7 +12,7 @@ from evals.ledger import ledger as module
 from evals.ledger import parts as of_parts
 from evals.ledger.check import AMOUNTS, check_rows
 from evals.ledger.columns import COLUMNS, SCHEMA_VERSION, VERSION_KEY, Column, check_version, columns_of
-from evals.ledger.lease import LEASE_KEY, counted_parts
+from evals.ledger.lease import LEASE_KEY, counted_parts, find_leases
 from evals.ledger.ledger import open_ledger, retry_until_stable
 from evals.ledger.parts import Damage, LedgerChangedError, LedgerDamagedError, describe_part, write_part
 from evals.ledger.records import PARQUET_OPTIONS, plan_to_table, records_to_table
@@ -545,11 +545,21 @@ def test_only_parts_that_the_newest_lease_lists_or_that_carry_it_count(tmp_path)
     assert numbers(open_ledger(tmp_path, PLAN)) == [0, 1, 3]
 
 
-def test_a_damaged_part_counts_when_a_run_is_taken_over(tmp_path):
-    """Else it would be none of the new holder's, and no reader would speak of it."""
-    (tmp_path / "episodes").mkdir()
-    (tmp_path / "episodes" / "part-000001-a.parquet").write_bytes(b"no parquet")
-    assert counted_parts(tmp_path) == (["part-000001-a.parquet"], 0)
+def test_parts_that_count_are_listed_or_the_holder_s_or_damaged_and_the_highest_number_is_of_those_not_listed(tmp_path):
+    """A damaged one, else, would be none of the new holder's, and no reader would speak of it."""
+    marks = {1: "99-z", 2: "10-b", 3: "12-a", 4: "x-y", 5: f"{'9' * 16}-q", 6: "2-b"}
+    for number, mark in marks.items():
+        with_metadata(write_records(tmp_path, f"part-00000{number}-x", [done(number - 1)]), lease=mark)
+    (tmp_path / "episodes" / "part-000007-x.parquet").write_bytes(b"no parquet")
+    names = [f"part-00000{number}-x.parquet" for number in range(1, 8)]
+    assert counted_parts(tmp_path) == (names, 99), "nobody has claimed the run"
+    lease(tmp_path, 2, "b", parts=names)
+    lease(tmp_path, 10, "b", parts=names[:1])
+    (tmp_path / ".lease-000011").mkdir()
+    (tmp_path / ".lease-x").write_text("{}")
+    assert [(each.number, each.mark) for each in find_leases(tmp_path)] == [(2, "2-b"), (10, "10-b")]
+    assert counted_parts(tmp_path) == ([names[0], names[1], names[6]], 12)
+    assert open_ledger(tmp_path, PLAN).fenced == tuple(tmp_path / "episodes" / name for name in names[2:6])
 
 
 def test_a_late_merged_part_of_a_former_driver_hides_nothing(tmp_path):
