@@ -19,7 +19,7 @@ from evals.stats.anytime import (
     e_benjamini_hochberg,
     e_holm,
 )
-from evals.stats.intervals import mean_estimate
+from evals.stats.intervals import NONNEGATIVE, UNIT, clustered_error, mean_estimate
 
 observations = st.lists(st.sampled_from([0.0, 0.2, 0.5, 1.0]), min_size=1, max_size=40)
 
@@ -135,6 +135,40 @@ def test_a_measure_on_another_scale_has_the_interval_on_that_scale(values, bound
     unit = confidence_sequence(values)
     ends = [low + (high - low) * value for value in (unit.mean, unit.low, unit.high)]
     assert (found.mean, found.low, found.high) == pytest.approx(ends, abs=1e-6)
+
+
+def test_a_measure_without_an_upper_bound_has_asymptotic_ends_by_its_clusters():
+    values, games = [1.0, 3.0, 2.0, 7.0, 4.0, 4.0, 9.0], "aabcdef"
+    mean, error, count = clustered_error(values, games)
+    low, high = asymptotic_sequence(mean, error, count, 0.1)
+    with at_every_look():
+        free = mean_estimate(values, games, 0.9)
+        positive = mean_estimate(values, games, 0.9, NONNEGATIVE)
+        shifted = mean_estimate([value - 2 for value in values], games, 0.9, (-2.0, math.inf))
+        unknown = [
+            mean_estimate(values[:5], "aabcd", bounds=NONNEGATIVE),
+            mean_estimate([4.0] * 6),
+            mean_estimate([0.0] * 6, bounds=NONNEGATIVE),
+        ]
+    assert (free.mean, free.low, free.high, free.n) == pytest.approx((mean, low, high, 7)) and count == 6
+    factor = math.exp((mean - low) / mean)
+    assert (positive.mean, positive.low, positive.high, positive.n) == pytest.approx(
+        (mean, mean / factor, mean * factor, 7)
+    )
+    assert (shifted.low, shifted.high) == pytest.approx((positive.low - 2, positive.high - 2))
+    assert [(each.mean, each.n, each.has_interval) for each in unknown] == [
+        (3.4, 5, False),
+        (4, 6, False),
+        (0, 6, False),
+    ]
+
+
+def test_a_share_of_clusters_has_the_interval_of_their_sums_and_of_the_largest():
+    values, games = [1.0, 0.0, 1.0, 0.5, 0.0, 1.0], "aaabbc"
+    with at_every_look():
+        found = mean_estimate(values, games, 0.9, UNIT)
+    expected = confidence_sequence([2.0, 0.5, 1.0], 0.1, [3, 2, 1], 3)
+    assert (found.mean, found.low, found.high, found.n) == pytest.approx((3.5 / 6, expected.low, expected.high, 6))
 
 
 def test_clusters_larger_than_announced_are_refused():
