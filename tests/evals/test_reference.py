@@ -1,5 +1,6 @@
 """Published figures: each number as extracted from the papers, each known slip with its correction."""
 
+import dataclasses
 import hashlib
 import re
 import statistics
@@ -180,6 +181,35 @@ def test_a_point_over_its_size_is_the_mean_of_its_cells_whose_errors_add_up_as_o
     drawn = sorted(zip(theirs.x, theirs.y, strict=True))
     assert [size for size, _ in drawn] == [size for size, _ in means] and theirs.reference
     assert [value for _, value in drawn] == pytest.approx([value for _, value in means])
+
+
+def test_each_panel_has_the_players_of_known_size_that_played_its_published_cells_and_the_paper_s_models():
+    def played(player, won, mode, task="CL", measure="success"):
+        return RunCell(
+            player, measure, {"mode": mode, "task": task, "level": "1"}, [1.0] * won + [0.0] * (4 - won), range(4)
+        )
+
+    cells = [
+        *(played("a-7b", 1, "zero_shot"), played("a-7b", 3, "zero_shot", "SE"), played("a-7b", 4, "zero_shot", "mine")),
+        *(played("b-3b", 2, "cot"), played("unknown", 4, "cot"), played("a-7b", 4, "icl", "mine")),
+        played("a-7b", 4, "cot", measure="tokens"),
+    ]
+    cells.append(dataclasses.replace(cells[0], player="c-9b", values=[], games=[]))
+    [figure] = size_figures("kidgym", "KidGym", cells, split_by="mode")
+    shown = [(each.name, each.x, each.panel, each.reference) for each in figure.series if not each.reference]
+    assert shown == [("a-7b", (7,), "zero_shot", False), ("b-3b", (3,), "cot", False)]
+    assert [each.y[0].mean for each in figure.series if not each.reference] == [0.5, 0.5]
+    assert figure.series[0].y[0].n == 8, "cells that no paper has do not count"
+    paper = published("kidgym")
+    for theirs in (each for each in figure.series if each.reference):
+        own = [cell for cell in cells[:4] if cell.cell["mode"] == theirs.panel and cell.cell["task"] != "mine"]
+        found = {
+            (model.parameters, statistics.fmean(figure.value for figure in figures))
+            for model in paper.models
+            if model.parameters and all(figures := [paper.find(model.name, "success", cell.cell) for cell in own])
+        }
+        assert {*zip(theirs.x, theirs.y, strict=True)} == found and len(found) > 2
+    assert list(size_figures("kidgym", "KidGym", [played("unknown", 4, "cot")], split_by="mode")) == []
 
 
 if __name__ == "__main__":
