@@ -28,13 +28,14 @@ from evals.ledger.records import records_to_table
 from evals.live import Began, Numbers, PlayedLine
 from evals.suites.kidgym import rerender_episode
 from evals.types import Episode, Outcome
+from evals.viewer import episode as of_episode
 from evals.viewer import index, schema
 from evals.viewer.episode import stored_row
 from evals.viewer.filters import filter_of
 from evals.viewer.index import EpisodeIndex
 from evals.viewer.runs import ViewedRun, unread_parts
 from evals.viewer.schema.typescript import typescript
-from evals.viewer.search import places_with
+from evals.viewer.search import SEARCHES_KEPT, TextSearches, places_with
 from evals.viewer.server import STATIC, Viewer, make_app
 from tests.viewer_runs import HOSTILE, add_part, calm_rows, hostile_rows, small_suite, viewed, write_run
 
@@ -399,6 +400,43 @@ def test_text_is_found_in_prompts_replies_and_reasoning(ask, text):
     assert found_by_text(ask, text, suite="kumo") == expected & kumo
 
 
+def test_a_search_goes_on_with_new_parts_and_of_many_the_oldest_is_forgotten(tmp_path, monkeypatch):
+    plan, rows = calm_rows()
+    path = write_run(tmp_path / "run", plan, rows.slice(0, 5))
+    listing = EpisodeIndex([viewed(path)])
+    listing.refresh()
+    looked = []
+    monkeypatch.setattr(
+        "evals.viewer.search.places_with",
+        lambda part, text: looked.append((part.name[:11], text)) or places_with(part, text),
+    )
+    searches = TextSearches(listing)
+
+    def searched(text):
+        found = searches.of(text)
+        found.thread.join()
+        return found, listing.page(filter_of([]), found.number, "", 0, 500)["total"]
+
+    def having(text, table):
+        return sum(any(text.lower() in each.lower() for each in texts_of(row)) for row in table.to_pylist())
+
+    first, count = searched("THE")
+    assert count == having("the", rows.slice(0, 5)) > 0 and (len(first.parts), first.total) == (1, 1)
+    add_part(path, 2, rows.slice(5))
+    listing.refresh()
+    again, count = searched("THE")
+    assert again is first and count == having("the", rows) and (len(first.parts), first.total) == (2, 2)
+    assert looked == [("part-000001", "THE"), ("part-000002", "THE")], "each part once"
+    for number in range(SEARCHES_KEPT - 1):
+        searched(f"text {number}")
+    assert searches.of("THE") is first and not searches.running and searches.of("") is None
+    others = [searched(f"other {number}")[0] for number in range(SEARCHES_KEPT)]
+    assert first.stopped and not any(each.stopped for each in others)
+    assert listing.page(filter_of([]), first.number, "", 0, 500)["total"] == 0
+    anew, count = searched("THE")
+    assert anew.number > others[-1].number and count == having("the", rows)
+
+
 def test_an_answer_has_a_bounded_number_of_rows(ask, monkeypatch):
     monkeypatch.setattr("evals.viewer.server.MOST_ROWS", 3)
     assert len(ask("episodes", count=1_000_000).json()["rows"]) == 3
@@ -456,6 +494,30 @@ def test_the_same_game_is_found_in_other_runs_and_of_other_players(ask):
     assert same[0]["repeat"] == row["repeat"]
     here = [each["run"] == row["run"] for each in same]
     assert here == sorted(here, reverse=True), "those of this run stand before other runs'"
+
+
+def test_episodes_that_were_opened_last_are_kept(tmp_path, monkeypatch):
+    plan, rows = calm_rows()
+    runs = [viewed(write_run(tmp_path / name, plan, rows.slice(0, 3))) for name in ("one", "two")]
+    add_part(runs[0].path, 2, with_columns(rows.slice(0, 1), attempt=[2]))
+    listing = EpisodeIndex(runs)
+    listing.refresh()
+    read = []
+    monkeypatch.setattr(of_episode, "EPISODES_KEPT", 2)
+    monkeypatch.setattr(of_episode, "stored_row", lambda *place: read.append(place) or stored_row(*place))
+    episodes = of_episode.Episodes(listing)
+
+    def opened_anew(run, number, attempt=None):
+        before = len(read)
+        row = listing.find(runs[run].name, plan[number].id, attempt)
+        assert episodes.open(runs[run], row)["row"]["episode_id"] == plan[number].id
+        return len(read) > before
+
+    assert [opened_anew(*each) for each in [(0, 1), (0, 2), (0, 1), (1, 1)]] == [True, True, False, True]
+    assert [opened_anew(*each) for each in [(0, 1), (0, 2)]] == [False, True], (
+        "what was opened longest ago was given up"
+    )
+    assert [opened_anew(0, 0, attempt) for attempt in (1, 2, 1, None)] == [True, True, False, False]
 
 
 def test_of_the_same_game_those_of_the_run_then_of_the_mode_then_of_the_repeat_come_first(tmp_path):
