@@ -668,18 +668,6 @@ def test_every_eval_ever_files_keep_the_rules_of_its_schema(name, tmp_path):
         uuid.UUID(aggregate.stem)
 
 
-def test_scores_of_an_export_are_those_of_the_rows(tmp_path):
-    run = small_run("kumo")
-    for source in sources_of(run, SUITES["kumo"]):
-        rows = list(source.rows(turns=False))
-        aggregate, _ = export_every_eval_ever(source, tmp_path)
-        results = json.loads((tmp_path / aggregate).read_text())["evaluation_results"]
-        overall = next(each for each in results if each["metric_config"]["metric_name"] == "success")
-        share = sum(bool(row["success"]) for row in rows) / len(rows)
-        assert overall["score_details"]["score"] == pytest.approx(share)
-        assert overall["score_details"]["uncertainty"]["num_samples"] == len(rows)
-
-
 @pytest.mark.parametrize("name", SUITES)
 def test_an_inspect_log_holds_each_episode_with_its_chat_and_pictures(name, tmp_path):
     for source in sources_of(small_run(name), SUITES[name]):
@@ -757,36 +745,6 @@ def test_a_dataset_has_its_pictures_as_images_in_the_order_of_the_chat(tmp_path)
     header = (tmp_path / "dataset" / "README.md").read_text().split("---")[1]
     assert yaml.safe_load(header)["license"] == ["cc-by-sa-4.0", "mit"]
     assert not (tmp_path / "models").exists()  # no player is a model of the Hub
-
-
-def test_scores_for_the_page_of_a_model_of_the_hub(tmp_path):
-    [source] = sources_of(run_of(ToySuite(), model=HUB), ToySuite())
-    export_huggingface([source], tmp_path, "me/games")
-    [entry] = yaml.safe_load((tmp_path / "models/Some__Model/.eval_results/raycade_toy.yaml").read_text())
-    assert entry["dataset"] == {"id": "me/games", "task_id": "toy"}
-    assert entry["value"] == 100.0
-
-
-HUB = {
-    "name": "oracle",
-    "engine": {"type": "vllm", "model": "Some/Model", "api_key": "k"},
-    "sampling": {"temperature": 0},
-}
-
-
-def test_lm_eval_files_are_named_and_filled_as_its_tools_expect(tmp_path):
-    for source in sources_of(small_run("kumo"), SUITES["kumo"]):
-        results, samples = export_lm_eval(source, tmp_path)
-        assert re.fullmatch(r"results_.*_\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{6}\.json", results.name)
-        log = json.loads((tmp_path / results).read_text())
-        names = set(log["results"])
-        for key in ("configs", "versions", "n-shot", "n-samples", "higher_is_better"):
-            assert set(log[key]) == names
-        assert {name for own in log["group_subtasks"].values() for name in own} < names
-        for line in (tmp_path / samples).read_text().splitlines():
-            sample = json.loads(line)
-            assert len(sample["arguments"]) == len(sample["resps"]) == len(sample["filtered_resps"])
-            assert all(name in sample for name in sample["metrics"])
 
 
 def as_said(message):

@@ -162,12 +162,10 @@ def test_one_panel_is_a_column_wide_and_several_are_as_wide_as_the_text_unless_i
         assert all(Look(width).width_of(made) == width for width in ("column", "text"))
 
 
-def test_differences_have_a_line_and_their_numbers_beside_them():
+def test_a_caption_counts_what_stands_behind_a_value():
     rows = Series("difference", ("all", "easy"), (Estimate(0.1, -0.1, 0.3, 40), Estimate(0.2, 0.05, 0.35, 20)))
-    plain = Figure("f", "F", "dots", (rows,), intervals="95 % confidence", unit="games")
-    marked = Figure("f", "F", "dots", (rows,), intervals="95 % confidence", unit="games", line=0.0)
-    assert len(draw(marked, "svg")) > len(draw(plain, "svg"))
-    assert marked.caption == "F. Bars: 95 % confidence; n = 20 to 40 games a value."
+    made = Figure("f", "F", "dots", (rows,), intervals="95 % confidence", unit="games", line=0.0)
+    assert made.caption == "F. Bars: 95 % confidence; n = 20 to 40 games a value."
 
 
 def test_a_caption_goes_with_each_figure_for_latex():
@@ -176,14 +174,6 @@ def test_a_caption_goes_with_each_figure_for_latex():
     text = files["figure_f_1.tex"].decode()
     assert r"\includegraphics[width=\columnwidth]{f_1.pdf}" in text and r"\begin{figure}" in text
     assert r"\caption{50 \% of\_. n = 8 episodes a value. A \& B.}" in text and r"\label{fig:f_1}" in text
-
-
-def test_the_edges_of_a_graph_are_gray_lines_that_stop_where_there_is_none():
-    edges = Series("edges", (0.0, 1.0, None, 0.0, 1.0, None), (0.0, 1.0, None, 1.0, 0.0, None), reference=True)
-    svg = draw(Figure("f", "F", "graph", (edges, Series("nodes", (0.0, 1.0), (0.0, 1.0)))), "svg").decode()
-    assert "#7a7a7a" in svg and "#0072b2" in svg
-    [path] = re.findall(r'<path d="([^"]*)"[^>]*stroke: #7a7a7a', svg)
-    assert path.count("M") == 2 == path.count("L")
 
 
 def test_players_have_colors_of_their_own_and_published_figures_are_gray():

@@ -248,22 +248,6 @@ async def test_records_are_those_of_the_person_and_checks_are_apart(tmp_path):
     assert all(turn.reply.seconds == 1.5 for record in taken.records for turn in record.turns)
     counted = taken.answers
     assert (taken.visible, taken.hidden) == (1.5 * counted, 0.25 * counted), "pages of text do not count"
-    table = participants_table([taken], study.plan)
-    row = dict(zip(table.columns, table.rows[0], strict=True))
-    steps = sum(record.outcome.steps for record in taken.records)
-    assert (row["minutes"], row["minutes_hidden"]) == (round(taken.visible / 60, 2), round(taken.hidden / 60, 2))
-    assert row["pay"] == round(max(0, 5 + 2 * row["won"] / 3 - 0.5 * steps), 2) and row["code"] == "CODE0"
-
-
-async def test_who_left_has_no_pay_and_no_code_in_the_table(tmp_path):
-    study = study_in(tmp_path)
-    seat = seat_of(study)
-    await seat.answer(choice("consent/0", 0))
-    taken = await taken_by(study, study.participants[0], GAMES, None)
-    assert not taken.begun and not taken.finished
-    table = participants_table([taken], study.plan)
-    row = dict(zip(table.columns, table.rows[0], strict=True))
-    assert row["pay"] is None and row["code"] is None
 
 
 def test_ids_of_people_depend_on_the_version_of_their_words(monkeypatch):

@@ -348,19 +348,6 @@ def test_an_empty_run_has_a_page(name):
     assert "no episode" in shown["status"][0] and episodes == []
 
 
-def test_tokens_and_money_are_summed_by_player():
-    run = small_run("toy")
-    table = usage_table(run)
-    assert [row[0] for row in table.rows] == [FIRST, SECOND], "the oracle uses no token"
-    rows = [row for row in run.of("toy").episodes().to_pylist() if row["player"] == SECOND]
-    first, second = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
-    assert second["episodes"] == 4 and first["episodes"] == 3, "failed ones are counted, missing ones are not"
-    assert second["prompt tokens"] == sum(row["prompt_tokens"] for row in rows) > 10**6
-    assert second["of these reasoning"] == sum(row["reasoning_tokens"] for row in rows) > 0
-    assert second["cost"] == pytest.approx(sum(row["cost"] for row in rows)) and second["cached"] == 0
-    assert second["episode hours"] == pytest.approx(sum(row["seconds"] for row in rows) / 3600)
-
-
 def test_runs_are_labeled_by_what_tells_them_apart():
     def settings(**more):
         return {
