@@ -62,8 +62,8 @@ def _panel_series(paper: Paper, cells: Sequence[RunCell], panel: str) -> list[Se
     known = [cell for cell in cells if _is_published(paper, cell)]
     points = [_own_point(known, player) for player in dict.fromkeys(cell.player for cell in known)]
     ours = [Series(player, (size,), (value,), panel) for player, size, value in filter(None, points)]
-    theirs = _published_points(paper, known)
-    if not ours or not theirs:
+    theirs = _published_points(paper, known) if ours else []
+    if not theirs:
         return []
     sizes, values = zip(*theirs, strict=True)
     return [*ours, Series("the paper's models", sizes, values, panel, reference=True)]

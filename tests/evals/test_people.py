@@ -142,11 +142,12 @@ def test_a_damaged_line_is_named(tmp_path, line):
         Journal.read(path)
 
 
-async def test_an_answer_that_chose_nothing_is_a_failed_game(tmp_path):
+@pytest.mark.parametrize("answers", [[0], []])
+async def test_a_game_that_ended_without_a_choice_is_a_failed_one(tmp_path, answers):
     study = study_in(tmp_path)
     journal, game = Journal(study.answers_of(study.participants[0])), study.participants[0].games[0]
-    for entry in (Entry(game, 0), Entry(game, ENDED)):
-        journal.add(entry)
+    for step in (*answers, ENDED):
+        journal.add(Entry(game, step))
     [record] = (await taken_by(study, study.participants[0], GAMES, None)).records
     assert "not offered" in record.error
 
@@ -433,6 +434,7 @@ def test_the_table_of_participants_has_each_amount_in_its_column():
     plan = {"settings": ("suite=toy",), "players_per_game": 1, "games_per_participant": 3}
     paid = Plan(**plan, pay=Pay(currency="EUR", base=5, success=3, step=-0.25))
     table = participants_table(taken, paid)
+    assert (table.name, table.title) == ("people_participants", "Participants")
     assert table.columns == (
         *("person", "code", "finished", "games", "won", "checks_passed", "checks_seen"),
         *("minutes", "minutes_hidden", "answers", "clicks_ignored", "pay"),
@@ -454,7 +456,9 @@ def test_agreement_is_over_choices_in_games_of_one_turn_and_over_outcomes_in_lon
     other += [a_record(an_episode(0, "hard"), "blue"), a_record(an_episode(3, "hard"), "a", "b", "c", done=False)]
     person = Participant("person-a", "token", "CODE", ())
     taken = [Taken(person, tuple(records), {}, 0, 0, True, 0.0, 0.0, 1, 0) for records in (one, other)]
-    easy, hard, alone = play_agreement_table(taken).rows
+    table = play_agreement_table(taken)
+    assert (table.name, table.title) == ("people_agreement", "Agreement between people")
+    easy, hard, alone = table.rows
     assert easy[:7] == ("toy", "easy", "choice", 2, 4, 0.5, 0.625) and easy[7].mean == pytest.approx(-1 / 3)
     assert hard[:7] == ("toy", "hard", "won or lost", 1, 2, 1.0, 1.0)
     assert alone == ("other", "easy", "choice", 0, 0, None, None, None), "nobody to agree with"
@@ -470,8 +474,9 @@ def test_reviews_are_told_by_criterion_and_level_and_over_all():
     ]
     person = Participant("person-a", "token", "CODE", ())
     taken = [Taken(person, (), each, 0, 0, True, 0.0, 0.0, 1, 0) for each in reviews]
-    rows = review_table(taken, plan, Games(ToySuite(), by_id)).rows
-    assert [(*row[:2], round(row[2].mean, 3), *row[3:6]) for row in rows] == [
+    table = review_table(taken, plan, Games(ToySuite(), by_id))
+    assert (table.name, table.title) == ("people_reviews", "Reviews of questions")
+    assert [(*row[:2], round(row[2].mean, 3), *row[3:6]) for row in table.rows] == [
         ("right", "hard", 0.0, 1, 2, 1.0),
         ("right", "easy", 0.667, 1, 2, 0.0),
         ("right", "all", 0.4, 2, 4, 0.5),
@@ -500,8 +505,9 @@ def test_people_stand_beside_each_player_of_other_runs_on_the_games_that_both_ha
         "two": run("toy", m=[False, False, False, False]),
         "three": run("other", m=[True, True, True, True]),
     }
-    rows = against_table(people, ["person-a", "person-b"], models).rows
-    assert [(*row[:5], row[5].mean, row[6]) for row in rows] == [
+    table = against_table(people, ["person-a", "person-b"], models)
+    assert (table.name, table.title) == ("people_against", "People and models on identical games")
+    assert [(*row[:5], row[5].mean, row[6]) for row in table.rows] == [
         ("toy", "one: m", 3, 0.5, pytest.approx(1 / 3), pytest.approx(1 / 6), 1.0),
         ("toy", "one: oracle", 2, 0.75, 1.0, -0.25, 1.0),
         ("toy", "two: m", 3, 0.5, 0.0, 0.5, pytest.approx(0.5, abs=0.02)),
