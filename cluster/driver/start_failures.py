@@ -75,6 +75,15 @@ class StartFailures:
         self._since.pop(slot, None)
         self._asked.pop(slot, None)
 
+    def _blames_model(self, reason: BaseException, alike: str) -> bool:
+        """Whether an error tells that it will be the same on every GPU; ``alike`` is its text without numbers."""
+        cause = str(reason)
+        if isinstance(reason, EngineSettingsError) or PROVEN.search(cause):
+            return True
+        # One broken GPU says nothing about the model, two that fail alike do.
+        several = len(self._places[alike]) > 1
+        return several and bool(cause) and not _passes(reason)
+
     def failed(self, slot: str, place: Place | None, reason: BaseException) -> Verdict:
         """A start failed.
 
@@ -97,13 +106,8 @@ class StartFailures:
         alike = re.sub(r"\d+", "0", cause)  # ports, sizes and process numbers differ from try to try
         self._places[alike].add(where)
         # Nothing has started yet: the model or its settings may be at fault, and then no further try helps.
-        if not self._any_started:
-            if isinstance(reason, EngineSettingsError) or PROVEN.search(cause):
-                return "fatal"
-            # One broken GPU says nothing about the model, two that fail alike do.
-            several = len(self._places[alike]) > 1
-            if several and cause and not passing:
-                return "fatal"
+        if not self._any_started and self._blames_model(reason, alike):
+            return "fatal"
         # Else the place is at fault, and is given up after some failures in a row.
         self._on_gpu[where] += 1
         # As long as nothing has started anywhere, the model may be at fault, and not the GPU.

@@ -95,13 +95,15 @@ def special_tokens(tokenizer: Any) -> dict[int, str]:
         )
     found = {}
     for number, token in tokenizer.added_tokens_decoder.items():
-        if not token.special:
-            continue
-        # It strips the spaces around it, too.
-        if token.lstrip or token.rstrip:
-            continue
-        # It counts as a whole word only, or is matched in normalized text.
-        if token.single_word or token.normalized:
-            continue
-        found[number] = token.content
+        if token.special and not _depends_on_text(token):
+            found[number] = token.content
     return found
+
+
+def _depends_on_text(token: Any) -> bool:
+    """Whether the tokenizer must see what is around a token."""
+    # It strips the spaces around it, too.
+    if token.lstrip or token.rstrip:
+        return True
+    # It counts as a whole word only, or is matched in normalized text.
+    return bool(token.single_word or token.normalized)

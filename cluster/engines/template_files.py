@@ -390,8 +390,7 @@ def _mapping(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def _file(settings: Mapping[str, Any], name: str) -> str | None:
     """A file of the model's tokenizer: in its folder, or in the cache of the hub."""
-    passed = settings.get("vllm") or {}
-    model = str(passed.get("tokenizer") or settings["model"])
+    model, revision = _tokenizer_of(settings)
     if model == "tiny":
         return CHAT_TEMPLATE if name == "chat_template.jinja" else None
     if Path(model).is_dir():
@@ -399,7 +398,15 @@ def _file(settings: Mapping[str, Any], name: str) -> str | None:
     # Neither a folder nor a repository of the hub.
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", model):
         return None
-    return _cached(model, name, passed.get("tokenizer_revision") or settings.get("revision"))
+    return _cached(model, name, revision)
+
+
+def _tokenizer_of(settings: Mapping[str, Any]) -> tuple[str, str | None]:
+    """Where the tokenizer is, and its revision: the model's, unless vLLM is told another one."""
+    passed = settings.get("vllm") or {}
+    model = str(passed.get("tokenizer") or settings["model"])
+    revision: str | None = passed.get("tokenizer_revision") or settings.get("revision")
+    return model, revision
 
 
 def _cached(model: str, name: str, revision: str | None) -> str | None:

@@ -233,16 +233,28 @@ def cached_table(engine: Mapping[str, Any] | None, suite: Suite, plan: Sequence[
         rows.append(tuple(row))
         if not share:
             nothing.append(part.name)
-    notes = [
-        f"Blocks: {blocks.rule}. Only whole ones are served.",
-        f"Served: the most that these prompts get (one replica, nothing evicted), of perfect play of the third game of up to "
-        f"{TASKS} tasks and levels. In growing chats a model that plays longer gets a larger share.",
-    ]
-    settings = f"model.engine.vllm.prefix_match_unit={unit or UNIT} model.engine.shared_beginnings=true"
+    settings = ""
     if other:
         columns = (*columns, "with shared beginnings")
-        notes.append(f"A state is served to the third prompt that shares it, with {settings} to the second.")
+        settings = f"model.engine.vllm.prefix_match_unit={unit or UNIT} model.engine.shared_beginnings=true"
+    return Table("prefix_cache", title, columns, tuple(rows), tuple(_notes(blocks, settings, nothing)))
+
+
+def _notes(blocks: Blocks, settings: str, nothing: Sequence[str]) -> Iterator[str]:
+    """What the table means.
+
+    Args:
+        blocks: Of the cache.
+        settings: Those for hybrid models, where they would change something.
+        nothing: The suites that the cache serves nothing of.
+    """
+    yield f"Blocks: {blocks.rule}. Only whole ones are served."
+    yield (
+        f"Served: the most that these prompts get (one replica, nothing evicted), of perfect play of the third game of up to "
+        f"{TASKS} tasks and levels. In growing chats a model that plays longer gets a larger share."
+    )
+    if settings:
+        yield f"A state is served to the third prompt that shares it, with {settings} to the second."
     if nothing:
-        remedy = f"; try {settings}" if other else ""
-        notes.append(f"Warning: the cache serves nothing of {', '.join(nothing)}{remedy}.")
-    return Table("prefix_cache", title, columns, tuple(rows), tuple(notes))
+        remedy = f"; try {settings}" if settings else ""
+        yield f"Warning: the cache serves nothing of {', '.join(nothing)}{remedy}."

@@ -37,6 +37,16 @@ def picture_rule(engine: Mapping[str, Any] | None) -> Callable[[int, int], float
     return model.family.pictures.within(engine.get("mm_processor_kwargs") or {}).tokens
 
 
+def _further_parts(arguments: Mapping[str, Any]) -> str:
+    """The settings that part a model otherwise than by tensors, as far as they do."""
+    parts = ""
+    for name in ("pipeline_parallel_size", "prefill_context_parallel_size"):
+        number = arguments.get(name, 1)
+        if number not in (None, 1):
+            parts += f" {name}={number}"
+    return parts
+
+
 def check_parallel(engine: Mapping[str, Any] | None, reserved: float) -> str:
     """See that a replica's GPUs are those that vLLM will use.
 
@@ -56,11 +66,7 @@ def check_parallel(engine: Mapping[str, Any] | None, reserved: float) -> str:
     arguments = {**engine, **passed}
     tensor = engine.get("tensor_parallel_size") or 1
     used = gpus_of(arguments)
-    parts = f"model.engine.tensor_parallel_size={tensor}"
-    for name in ("pipeline_parallel_size", "prefill_context_parallel_size"):
-        number = arguments.get(name, 1)
-        if number not in (None, 1):
-            parts += f" {name}={number}"
+    parts = f"model.engine.tensor_parallel_size={tensor}{_further_parts(arguments)}"
     if reserved and used > max(1, reserved):
         raise UserError(f"{parts}: takes {used} GPUs; model.replica.gpus and nodes reserve {reserved:g}")
     model = model_of(engine)

@@ -7,7 +7,7 @@ import dataclasses
 import fcntl
 import secrets
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -162,6 +162,17 @@ def _games(settings: Sequence[str]) -> Games:
     return Games.of(load_settings([*settings, "model=human"]).suite)
 
 
+def _new_words(count: int, taken: Set[str]) -> list[str]:
+    """So many different words that are neither a pseudonym nor a code yet."""
+    words: list[str] = []
+    while len(words) < count:
+        word = "".join(secrets.choice(_ALPHABET) for _ in range(8))
+        is_new = taken.isdisjoint((f"person-{word}", word.upper()))
+        if is_new and word not in words:
+            words.append(word)
+    return words
+
+
 def _drawn(
     games: Sequence[str], count: int, each: int, played: Counter[str], known: Sequence[Participant]
 ) -> tuple[Participant, ...]:
@@ -170,12 +181,7 @@ def _drawn(
     for participant in known:
         taken |= {participant.person, participant.code}
     # Twice as many words as participants: half become pseudonyms, half become codes, so that neither tells the other.
-    words: list[str] = []
-    while len(words) < 2 * count:
-        word = "".join(secrets.choice(_ALPHABET) for _ in range(8))
-        is_new = taken.isdisjoint((f"person-{word}", word.upper()))
-        if is_new and word not in words:
-            words.append(word)
+    words = _new_words(2 * count, taken)
     people = [f"person-{word}" for word in words[:count]]
     codes = [word.upper() for word in words[count:]]
     assigned = assign(games, people, each, played)

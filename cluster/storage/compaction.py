@@ -38,17 +38,16 @@ def choose(sizes: Sequence[int], everything: bool = False) -> list[list[int]]:
     done, fewest = TARGET_BYTES // 2, FAN
     if everything:
         done, fewest = TARGET_BYTES, 1
-    tiers = Counter(_tier(size) for size in sizes if size < done)
-    full = [tier for tier, count in tiers.items() if count >= fewest]
+    tier_of = {number: _tier(size) for number, size in enumerate(sizes) if size < done}
+    count_of = Counter(tier_of.values())
+    full = [tier for tier, count in count_of.items() if count >= fewest]
     if not full:
         return []
+    # Smaller parts are merged along with those of a full tier, so that rows stay in their order.
     highest = max(full)
-    chosen = []
-    for number, size in enumerate(sizes):
-        # Smaller parts are merged along with those of a full tier, so that rows stay in their order.
-        if size < done and _tier(size) <= highest:
-            chosen.append(number)
-    return [group for group in _within_target(chosen, sizes) if len(group) > 1]
+    chosen = [number for number, tier in tier_of.items() if tier <= highest]
+    groups = _within_target(chosen, sizes)
+    return [group for group in groups if len(group) > 1]
 
 
 def _within_target(parts: Sequence[int], sizes: Sequence[int]) -> list[list[int]]:

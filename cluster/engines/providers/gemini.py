@@ -168,21 +168,25 @@ class GeminiEngine(ProviderEngine):
         """Its tokens; thoughts are counted beside the reply."""
         used = data["usage_metadata"]
         thought, cached = used.get("thoughts_token_count"), used.get("cached_content_token_count")
-        parts: list[Any] = []
-        for candidate in data.get("candidates") or []:
-            parts += _parts_of(candidate)
-        wrote = any(part.get("text") for part in parts)
         # Tokens that a cache served are among those of the prompt: where they are no count, neither is the prompt's.
         prompt = used.get("prompt_token_count")
         if token_count(cached or 0) is None:
             prompt = None
         completion = [used.get("candidates_token_count"), thought]
-        found = usage_in_parts([prompt, 0, 0], completion, thought, wrote)
+        found = usage_in_parts([prompt, 0, 0], completion, thought, _wrote(data))
         # More tokens than the prompt has were not read from a cache.
         known = token_count(cached) or 0
         if known > (found.prompt or 0):
             known = 0
         return dataclasses.replace(found, cached=known)
+
+
+def _wrote(data: Mapping[str, Any]) -> bool:
+    """Whether there is a reply, or a thought, in words."""
+    parts: list[Any] = []
+    for candidate in data.get("candidates") or []:
+        parts += _parts_of(candidate)
+    return any(part.get("text") for part in parts)
 
 
 def _parts_of(candidate: Mapping[str, Any]) -> list[Any]:

@@ -66,10 +66,13 @@ def main(options: argparse.Namespace) -> int:
     names: Sequence[str] = options.domains or available_domains()
     domains, problems = read(names)
     problems += duplicates(domains)
+    bad = set()
     for name, problem in problems:
-        print(problem if name in problem else f"{name}: {problem}", file=sys.stderr)
+        bad.add(name)
+        text = problem if name in problem else f"{name}: {problem}"
+        print(text, file=sys.stderr)
     measured = measure([*domains.values()], options.easy, options.hard)
-    good = set(names) - {name for name, _ in problems}
+    good = set(names) - bad
     print(f"{len(good)} of {len(set(names))} domains valid\n")
     if measured:
         _show(measured, options.full, options.out)

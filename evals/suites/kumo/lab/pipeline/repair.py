@@ -126,6 +126,15 @@ def _joined(action: Any, outcomes: Mapping[Any, list[Any]], notes: list[str]) ->
     return found
 
 
+def _ranges_of(outcomes: Mapping[Any, list[Any]]) -> list[_Range]:
+    """Outcomes as ranges, whichever of their ends is written first."""
+    ranges = []
+    for place, (outcome, gone) in enumerate(outcomes.items()):
+        ends = [Decimal(end) for end in str(outcome).split(" to ")]
+        ranges.append(_Range(place, min(ends), max(ends), gone))
+    return ranges
+
+
 def _parted(action: Any, outcomes: dict[Any, list[Any]], notes: list[str]) -> dict[Any, list[Any]]:
     """Ranges in ascending order that share no number: what two share, the one listed first keeps, as in the paper's code."""
     if not outcomes:
@@ -133,10 +142,7 @@ def _parted(action: Any, outcomes: dict[Any, list[Any]], notes: list[str]) -> di
     are_ranges = all(range_of(outcome) is not None for outcome in outcomes)
     if not are_ranges:
         return outcomes
-    ranges = []
-    for place, (outcome, gone) in enumerate(outcomes.items()):
-        ends = [Decimal(end) for end in str(outcome).split(" to ")]
-        ranges.append(_Range(place, min(ends), max(ends), gone))
+    ranges = _ranges_of(outcomes)
     least = _least_step(ranges)
     ranges.sort(key=lambda each: (each.low, each.high))
     kept: list[_Range] = []
