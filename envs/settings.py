@@ -284,6 +284,13 @@ def _literals(kind: Any) -> list[str]:
 # --- in words and as a schema ----------------------------------------------------------------------------------------
 
 
+def _one_of(choices: Sequence[Any]) -> str:
+    words = ", ".join(map(str, choices))
+    if len(choices) > 1:
+        return f"one of {words}"
+    return words
+
+
 def describe(kind: Any) -> str:
     """A declared type in words: ``an integer, from 1 up``."""
     origin, arguments = get_origin(kind), get_args(kind)
@@ -292,10 +299,7 @@ def describe(kind: Any) -> str:
     if origin in (Union, UnionType):
         return _alternatives(arguments)
     if origin is Literal:
-        words = ", ".join(map(str, arguments))
-        if len(arguments) > 1:
-            words = f"one of {words}"
-        return words
+        return _one_of(arguments)
     if origin in (tuple, list, Sequence):
         return f"a list, each {describe(arguments[0])}"
     # A mapping may be declared with the types of its keys and values, or without.

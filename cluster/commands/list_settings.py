@@ -9,7 +9,7 @@ from cluster.config.keys import GROUPS, keys_of, schema
 from cluster.config.registry import plain_default
 from cluster.console import show
 from cluster.errors import UserError
-from envs.settings import describe, shown
+from envs.settings import Setting, describe, shown
 from envs.suggest import did_you_mean
 from evals.tables import Cell, Table
 
@@ -37,6 +37,12 @@ def _read(text: str) -> tuple[str, str]:
     return group, name
 
 
+def _default(setting: Setting) -> str:
+    if setting.required:
+        return "required"
+    return shown(plain_default(setting))
+
+
 def _tables(group: str, name: str) -> list[Table]:
     title = f"{group}={name}" if name else group
     tables = []
@@ -44,7 +50,6 @@ def _tables(group: str, name: str) -> list[Table]:
         rows: list[tuple[Cell, ...]] = []
         for key, declared in keys.items():
             setting = declared.setting
-            default = "required" if setting.required else shown(plain_default(setting))
-            rows.append((f"{section}.{key}", describe(setting.kind), default, declared.help))
+            rows.append((f"{section}.{key}", describe(setting.kind), _default(setting), declared.help))
         tables.append(Table(section, title, ("key", "type", "default", "meaning"), tuple(rows)))
     return tables

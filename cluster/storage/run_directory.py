@@ -105,12 +105,16 @@ class RunDirectory(Run):
         # Whoever created it need not be the first to lock it.
         is_new = created or started_before
         self._created = is_new and not self.begun and not any(self.parts.iterdir())
+        self._remove_leftovers()
+        self._numbers = itertools.count(self._last_number() + 1)
+
+    def _remove_leftovers(self) -> None:
+        """Remove files that were not written to their end."""
         for leftover in self.path.rglob(".*.tmp"):
             # A link to a folder is no folder.
             is_folder = not leftover.is_symlink() and leftover.is_dir()
             if not is_folder:
                 leftover.unlink(missing_ok=True)
-        self._numbers = itertools.count(self._last_number() + 1)
 
     def _last_number(self) -> int:
         """The highest number of a part: parts of one run sort by their numbers, whichever driver wrote them.

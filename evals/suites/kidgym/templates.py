@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
@@ -206,12 +206,16 @@ def _chat_of(data: Any) -> tuple[ChatMessage, ...]:
         one = _message_of(f"chat.yaml, message {number}", entry)
         chat.append(one)
         named.update(Template(one.text).get_identifiers())
-    # Without these three a player does not know what to do, what it may do, or what it sees.
+    _check_named(named)
+    return tuple(chat)
+
+
+def _check_named(named: Set[str]) -> None:
+    """See that a player is told what to do, what it may do, and what it sees."""
     for needed in ({"goal"}, {"actions"}, {"frame", "frames"}):
         if needed.isdisjoint(named):
             fields = " or ".join(f"${name}" for name in sorted(needed))
             raise ValueError(f"chat.yaml lacks the field {fields}")
-    return tuple(chat)
 
 
 def _message_of(where: str, entry: Any) -> ChatMessage:

@@ -28,6 +28,17 @@ def without_chances(reply: str) -> str:
     return f"{before} {behind}"
 
 
+def _stated(reply: str) -> str | None:
+    """What stands between the last pair of tags; None where there are none, or where it is too long."""
+    _, opened, rest = reply.rpartition(_OPEN)
+    stated, closed, _ = rest.partition(_CLOSE)
+    if not opened or not closed:
+        return None
+    if len(stated) > _LONGEST:
+        return None
+    return stated
+
+
 def read_chances(reply: str, truths: Sequence[str]) -> dict[str, float] | None:
     """The probabilities that a reply states for each truth, summing to 1.
 
@@ -36,11 +47,8 @@ def read_chances(reply: str, truths: Sequence[str]) -> dict[str, float] | None:
     Returns:
         None where there are no tags, where a truth stands twice, or where the numbers sum to neither 1 nor 100 within 5 %.
     """
-    _, opened, rest = reply.rpartition(_OPEN)
-    stated, closed, _ = rest.partition(_CLOSE)
-    if not opened or not closed:
-        return None
-    if len(stated) > _LONGEST:
+    stated = _stated(reply)
+    if stated is None:
         return None
     names = "|".join(map(re.escape, truths))
     entry = re.compile(rf"(?<!\w)({names})[\"'*`]{{0,4}}\s{{0,3}}[:=]\s{{0,3}}({_NUMBER})(?![\w.])", re.IGNORECASE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -102,19 +102,22 @@ def problems(proposal: Proposal, body: Mapping[str, Any], least_truths: int, lea
     return found or _bad_structure(domain)
 
 
+def _names_out_of_bounds(key: str, names: Sequence[str], most: int) -> Iterator[str]:
+    if len(names) > most:
+        yield f"{key}: {len(names)} entries, where {most} are allowed"
+    for name in names:
+        if len(name) > LONGEST_NAME:
+            yield f"{key}: the name {brief(name, 40)!r} is too long"
+
+
 def _out_of_bounds(body: Mapping[str, Any]) -> list[str]:
     """What is wrong before anything of a domain is looked at closely, so that looking takes no time."""
     hidden = hidden_in(dict(body))
     if hidden:
         return [f"a text holds the hidden character {hidden}"]
-    found = []
+    found: list[str] = []
     for key, most in (("truths", MOST_TRUTHS), ("actions", MOST_ACTIONS)):
-        names = _names_in(body.get(key))
-        if len(names) > most:
-            found.append(f"{key}: {len(names)} entries, where {most} are allowed")
-        for name in names:
-            if len(name) > LONGEST_NAME:
-                found.append(f"{key}: the name {brief(name, 40)!r} is too long")
+        found += _names_out_of_bounds(key, _names_in(body.get(key)), most)
     actions = body.get("actions")
     if isinstance(actions, dict):
         for name, entry in actions.items():

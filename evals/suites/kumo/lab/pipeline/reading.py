@@ -254,16 +254,25 @@ def table_from(data: Any, task: Task) -> tuple[dict[str, dict[str, frozenset[str
         if action is None or not isinstance(outcomes, dict):
             wrong.append(f"{brief(str(key), 60)!r} is not a test with an object of outcomes")
             continue
-        known = {words(state.text): state.text for state in action.states}
-        told = table.setdefault(action.name, {})
-        for outcome, gone in outcomes.items():
-            text = known.get(words(str(outcome)))
-            named = _truths_of(gone, truths)
-            if text is None or named is None:
-                wrong.append(f"{action.name}: {brief(str(outcome), 60)!r} is no outcome with a list of known truths")
-            else:
-                told[text] = named
+        told = _outcomes_told(action, outcomes, truths, wrong)
+        table.setdefault(action.name, {}).update(told)
     return table, wrong
+
+
+def _outcomes_told(
+    action: Action, outcomes: Mapping[Any, Any], truths: Mapping[tuple[str, ...], str], wrong: list[str]
+) -> dict[str, frozenset[str]]:
+    """What a test's outcomes rule out, as a reply states it; what cannot be understood is added to ``wrong``."""
+    known = {words(state.text): state.text for state in action.states}
+    told: dict[str, frozenset[str]] = {}
+    for outcome, gone in outcomes.items():
+        text = known.get(words(str(outcome)))
+        named = _truths_of(gone, truths)
+        if text is None or named is None:
+            wrong.append(f"{action.name}: {brief(str(outcome), 60)!r} is no outcome with a list of known truths")
+        else:
+            told[text] = named
+    return told
 
 
 def _truths_of(gone: Any, truths: Mapping[tuple[str, ...], str]) -> frozenset[str] | None:
