@@ -78,9 +78,14 @@ def ray_cluster(need: Need) -> Outcome:
         # A Ray that the check has started here ends with it; a cluster stays joined for what follows.
         if address is None and ray.is_initialized():
             ray.shutdown()
-    nodes_word = "node" if len(nodes) == 1 else "nodes"
+    return _room(need, len(nodes), fit)
+
+
+def _room(need: Need, nodes: int, fit: int) -> Outcome:
+    """Whether so many replicas as fit the cluster are those that are asked for."""
+    nodes_word = "node" if nodes == 1 else "nodes"
     replicas_word = "replica" if fit == 1 else "replicas"
-    found = f"{len(nodes)} {nodes_word}, room for {fit} {replicas_word}"
+    found = f"{nodes} {nodes_word}, room for {fit} {replicas_word}"
     wanted = 1 if need.cluster.replicas == "fit" else need.cluster.replicas
     needs = need.model.replica
     asks_something = needs.gpus or needs.cpus

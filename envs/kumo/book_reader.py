@@ -71,15 +71,21 @@ _EXCEPT = re.compile(r"\b(but|except|only|save)\b")
 _NONE = re.compile(r"\b(no|nothing|none|neither)\b", re.I)
 
 
+def _headed(text: str) -> list[tuple[str, str]]:
+    """The paragraphs that begin with a name in bold, which the title and notes do not, each apart from its name."""
+    found = []
+    for part in text.split("\n\n"):
+        head = _HEAD.match(part)
+        if head:
+            found.append((head[1], part[head.end() :]))
+    return found
+
+
 def _prose(
     text: str, truths: Sequence[str], outcomes: Mapping[str, Sequence[str]]
 ) -> dict[str, dict[str, frozenset[str]]]:
     """Paragraphs that begin with the bold name of a truth or a test."""
-    paragraphs = []
-    for part in text.split("\n\n"):
-        head = _HEAD.match(part)
-        if head:  # the title and notes have none
-            paragraphs.append((head[1], part[head.end() :]))
+    paragraphs = _headed(text)
     described = frozenset(name for name, _ in paragraphs if name in truths)
     found: dict[str, dict[str, frozenset[str]]] = {}
     for name, body in paragraphs:
