@@ -138,11 +138,7 @@ class Questions:
         chat = self._words(turn)
         before = self._before if self._episode == turn.episode.id else ()
         self._before, self._episode = chat, turn.episode.id
-        kept = 0
-        while kept < min(len(before), len(chat)) and before[kept] == chat[kept]:
-            kept += 1
-        if kept < len(chat) and chat[kept].role == "assistant":  # the person's own last reply
-            kept += 1
+        kept = _known(before, chat)
         shown = _parts(chat[kept:], "user")
         captions = tuple(_caption(option, shown) for option in options)
         return Question(
@@ -155,6 +151,16 @@ class Questions:
             captions=captions,
             for_models=chat == turn.chat,
         )
+
+
+def _known(before: Chat, chat: Chat) -> int:
+    """How many messages a person has seen already: those that both chats begin with, and the own last reply."""
+    known = 0
+    while known < min(len(before), len(chat)) and before[known] == chat[known]:
+        known += 1
+    if known < len(chat) and chat[known].role == "assistant":  # the person's own last reply
+        known += 1
+    return known
 
 
 def _parts(chat: Sequence[Message], role: str) -> tuple[Part, ...]:

@@ -128,6 +128,13 @@ def read_mark(part: Path) -> str:
     return mark.decode(errors="replace")
 
 
+def _number_of(mark: str) -> int:
+    """The number of the lease that a mark names; 0 if it names none."""
+    number = mark.partition("-")[0]
+    is_number = number.isdecimal() and len(number) <= MOST_DIGITS
+    return int(number) if is_number else 0
+
+
 def counted_parts(run_dir: Path) -> tuple[list[str], int]:
     """Names of the parts that count so far, and the highest number of a lease that one of them names."""
     fence = read_fence(run_dir)
@@ -144,9 +151,7 @@ def counted_parts(run_dir: Path) -> tuple[list[str], int]:
         except (pa.ArrowException, OSError, ValueError):
             counted.append(path.name)  # damaged: it must not disappear from what readers report
             continue
-        number = mark.partition("-")[0]
-        if number.isdecimal() and len(number) <= MOST_DIGITS:
-            highest = max(highest, int(number))
+        highest = max(highest, _number_of(mark))
         if fence.admits(path.name, mark):
             counted.append(path.name)
     return counted, highest

@@ -170,10 +170,7 @@ def _open(run_dir: Path, plan: pa.Table | None) -> Ledger:
         else:
             replaced |= part.replaces
             found.append((part, rows))
-    if any(is_merged(path) for path in set(folder.glob("*.parquet")).difference(paths)):
-        raise LedgerChangedError(str(folder))  # what it replaces may have gone before the first listing came to it
-    if read_fence(run_dir).mark != fence.mark:
-        raise LedgerChangedError(str(folder))  # another driver has claimed the run: other parts count now
+    _check_unchanged(run_dir, paths, fence.mark)
     found.reverse()
     ledger.parts = tuple(part for part, _ in found)
     ledger.replaced = tuple(path for path in paths if path.name in replaced)
@@ -182,6 +179,20 @@ def _open(run_dir: Path, plan: pa.Table | None) -> Ledger:
     ledger.damage += [Damage(ledger.parts[number].path, reason) for number, reason in ledger.checked.problems]
     ledger.damage.sort(key=lambda damage: part_order(damage.path))
     return ledger
+
+
+def _check_unchanged(run_dir: Path, paths: Sequence[Path], mark: str) -> None:
+    """See that since these parts were listed, and the fence had this mark, nothing has come that changes which parts count.
+
+    Raises:
+        LedgerChangedError: something has.
+    """
+    folder = run_dir / "episodes"
+    added = set(folder.glob("*.parquet")).difference(paths)
+    if any(is_merged(path) for path in added):
+        raise LedgerChangedError(str(folder))  # what it replaces may have gone before the first listing came to it
+    if read_fence(run_dir).mark != mark:
+        raise LedgerChangedError(str(folder))  # another driver has claimed the run: other parts count now
 
 
 def _chosen_rows(

@@ -185,12 +185,7 @@ def _checked_replaces(path: Path, metadata: Mapping[bytes, bytes], attempts: Cal
     if not names:
         return frozenset()
     rows = attempts()
-    digest = RowDigest()
-    digest.add(rows)
-    # Parts without a lease were written before merged parts stated a digest.
-    states_digest = MERGED_KEY in metadata or LEASE_KEY in metadata
-    if states_digest and metadata.get(MERGED_KEY) != digest.stated().encode():
-        raise ValueError("a merged part whose rows are not those that it says it was merged from")
+    _check_digest(rows, metadata)
     _check_older(names, path)
     still_there = sorted({entry.name for entry in os.scandir(path.parent)} & {*names})
     keys = _attempt_keys(rows) if still_there else None
@@ -199,6 +194,15 @@ def _checked_replaces(path: Path, metadata: Mapping[bytes, bytes], attempts: Cal
         if lacking:
             raise ValueError(f"says that it replaces {name}, but lacks {lacking} of its rows")
     return frozenset(names)
+
+
+def _check_digest(rows: pa.Table, metadata: Mapping[bytes, bytes]) -> None:
+    digest = RowDigest()
+    digest.add(rows)
+    # Parts without a lease were written before merged parts stated a digest.
+    states_digest = MERGED_KEY in metadata or LEASE_KEY in metadata
+    if states_digest and metadata.get(MERGED_KEY) != digest.stated().encode():
+        raise ValueError("a merged part whose rows are not those that it says it was merged from")
 
 
 def _check_older(names: Iterable[str], path: Path) -> None:
@@ -302,11 +306,15 @@ def _check_filled(values: pa.Array, place: str) -> None:
     parts = dict(zip(values.type.names, values.flatten(), strict=True))
     for name in _NEVER_NULL & parts.keys():
         _check_filled(parts[name], f"{place}.{name}")
-    # Each part of a message is a text or a picture.
     if {"text", "picture"} <= parts.keys():
-        texts, pictures = pc.is_valid(parts["text"]), pc.is_valid(parts["picture"])
-        if not pc.all(pc.xor(texts, pictures), min_count=0).as_py():
-            raise ValueError(f"{place} has a part that is neither a text nor a picture, or both")
+        _check_parts(parts["text"], parts["picture"], place)
+
+
+def _check_parts(texts: pa.Array, pictures: pa.Array, place: str) -> None:
+    """Each part of a message is a text or a picture."""
+    is_one = pc.xor(pc.is_valid(texts), pc.is_valid(pictures))
+    if not pc.all(is_one, min_count=0).as_py():
+        raise ValueError(f"{place} has a part that is neither a text nor a picture, or both")
 
 
 def _parquet_names(schema: pa.Schema) -> list[str]:

@@ -285,9 +285,9 @@ def _neighbors_table(paper: Paper, player: str, cells: Sequence[RunCell], best: 
         return _EMPTY
     keys, constant = _keys([cell for cell, _ in found])
     spelled = []
-    for place, (name, kind) in enumerate(kinds.items()):
-        printed = _as_printed([figures[place] for _, figures in found], name)
-        spelled.append(f"{kind}: {printed}")
+    of_models = zip(*(figures for _, figures in found), strict=True)
+    for (name, kind), of_model in zip(kinds.items(), of_models, strict=True):
+        spelled.append(f"{kind}: {_as_printed(of_model, name)}")
     rows: list[tuple[Cell, ...]] = []
     for cell, figures in found:
         values = [figure.value if figure else None for figure in figures]

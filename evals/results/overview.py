@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final
 
-from evals.reference import published
+from evals.reference import Paper, published
 from evals.results.boards import ALPHA, Board, Row, Standing, boards_of, differing_settings, paper_table
 from evals.results.entries import Entry, Outline, RunPart, Score, player_labels
 from evals.stats.intervals import Estimate
@@ -414,14 +414,7 @@ def _published_ticks(board: Board) -> Iterator[dict[str, Any]]:
     paper = published(board.suite)
     measured = [row for row in table.rows if row[2] == board.measures[0]]
     most = max((row[3] for row in measured if isinstance(row[3], int)), default=0)
-    highest: dict[str, tuple[Cell, ...]] = {}
-    for row in measured:
-        if row[3] != most:
-            continue
-        if row[1] == "model":
-            highest.setdefault("paper", row)
-        if paper.baselines.get(str(row[0])) == "human":
-            highest.setdefault("people", row)
+    highest = _highest([row for row in measured if row[3] == most], paper)
     cells = f"{most} cells"
     if most == 1:
         cells = "1 cell"
@@ -429,6 +422,17 @@ def _published_ticks(board: Board) -> Iterator[dict[str, Any]]:
         if kind in highest:
             name, *_, mean = highest[kind]
             yield {"kind": kind, "name": f"{name}, {paper.source}, {cells}", "value": mean}
+
+
+def _highest(rows: Sequence[tuple[Cell, ...]], paper: Paper) -> dict[str, tuple[Cell, ...]]:
+    """The first row of a model, and the first one of people."""
+    highest: dict[str, tuple[Cell, ...]] = {}
+    for row in rows:
+        if row[1] == "model":
+            highest.setdefault("paper", row)
+        if paper.baselines.get(str(row[0])) == "human":
+            highest.setdefault("people", row)
+    return highest
 
 
 def _amount(difference: Estimate, is_share: bool, sign: int) -> str:

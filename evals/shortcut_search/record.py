@@ -133,14 +133,20 @@ def write_record(path: Path, found: Sequence[Found], search: Search) -> None:
         results = list(of_cell)
         success = {each.players: round(each.success.mean, 3) for each in results}
         cells[place] = CellRecord(search, results[0].learned_from, results[0].success.n, success)
+    senses = {*older.senses}
+    for each in found:
+        senses.update(each.known.senses)
+    searches = [{**each._asdict(), "cells": of_search} for each, of_search in _by_search(cells).items()]
+    data = {"senses": sorted(senses), "searches": searches}
+    path.write_text(yaml.safe_dump(data, sort_keys=False, width=120, default_flow_style=None), encoding="utf-8")
+
+
+def _by_search(cells: Mapping[tuple[str, str], CellRecord]) -> dict[Search, list[dict[str, Any]]]:
+    """The cells of each search as plain values, in their order."""
     by_search: dict[Search, list[dict[str, Any]]] = {}
     for (task, level), cell in sorted(cells.items(), key=lambda each: (each[1].search, each[0])):
         counts = {"learned_from": cell.learned_from, "games": cell.games}
         by_search.setdefault(cell.search, []).append(
             {"task": task, "level": level, **counts, "success": dict(cell.success)}
         )
-    data = {
-        "senses": sorted({*older.senses, *(sense for each in found for sense in each.known.senses)}),
-        "searches": [{**each._asdict(), "cells": of_search} for each, of_search in by_search.items()],
-    }
-    path.write_text(yaml.safe_dump(data, sort_keys=False, width=120, default_flow_style=None), encoding="utf-8")
+    return by_search

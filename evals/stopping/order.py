@@ -34,6 +34,18 @@ def games_in_order(plan: pa.Table) -> list[Game]:
     (i + 1)/n that the hash draws, too, and all games are sorted by their places: a stratified systematic sample. With
     strata of equal size these are rounds of one game of each, in an order drawn anew for each round.
     """
+    placed: list[tuple[float, str, Game]] = []
+    for games in _strata(plan):
+        # One hash gives both draws: its first half orders the stratum, its second half the place within it.
+        # Of the games only: whoever plays a plan plays it in the same order.
+        drawn = sorted((stable_hash("order", *game.key), game) for game in games)
+        for rank, (digits, game) in enumerate(drawn):
+            placed.append(((rank + int(digits[16:28], 16) / 16**12) / len(games), digits, game))
+    return [game for *_, game in sorted(placed, key=lambda each: each[:2])]
+
+
+def _strata(plan: pa.Table) -> list[list[Game]]:
+    """The games of each stratum: of one suite and task, with the same levels."""
     episodes: dict[GameKey, list[str]] = {}
     levels: dict[GameKey, dict[str, None]] = {}
     columns = (plan[name].to_pylist() for name in ("suite", "task", "seed", "level", "episode_id"))
@@ -45,14 +57,7 @@ def games_in_order(plan: pa.Table) -> list[Game]:
     for key, members in episodes.items():
         stratum = (key[0], key[1], *levels[key])
         strata.setdefault(stratum, []).append(Game(key, stratum, tuple(members)))
-    placed: list[tuple[float, str, Game]] = []
-    for games in strata.values():
-        # One hash gives both draws: its first half orders the stratum, its second half the place within it.
-        # Of the games only: whoever plays a plan plays it in the same order.
-        drawn = sorted((stable_hash("order", *game.key), game) for game in games)
-        for rank, (digits, game) in enumerate(drawn):
-            placed.append(((rank + int(digits[16:28], 16) / 16**12) / len(games), digits, game))
-    return [game for *_, game in sorted(placed, key=lambda each: each[:2])]
+    return list(strata.values())
 
 
 def ranks(games: Sequence[Game]) -> dict[str, int]:

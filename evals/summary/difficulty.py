@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
@@ -106,18 +106,20 @@ def curves_of(run: RunData, rules: DifficultyRules) -> list[Curve]:
     return [curve for curve in found if curve.is_known]
 
 
-def _groups(places: Mapping[tuple[str, str], int], rules: DifficultyRules) -> list[_Group]:
-    """Tasks of the same variant and levels; groups of several tasks come first, then each task alone."""
+def _single_tasks(places: Iterable[tuple[str, str]], rules: DifficultyRules) -> list[_Group]:
+    """Each task with two levels or more of known difficulty, the easiest level first."""
     hardness: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for task, level in places:
         hard = rules.difficulty(task, level)
         if hard is not None:
             hardness[task][level] = hard
-    alone = [
-        _Group(task, (task,), tuple(sorted(levels, key=levels.__getitem__)))
-        for task, levels in hardness.items()
-        if len(levels) > 1
-    ]
+    several = {task: levels for task, levels in hardness.items() if len(levels) > 1}
+    return [_Group(task, (task,), tuple(sorted(levels, key=levels.__getitem__))) for task, levels in several.items()]
+
+
+def _groups(places: Mapping[tuple[str, str], int], rules: DifficultyRules) -> list[_Group]:
+    """Tasks of the same variant and levels; groups of several tasks come first, then each task alone."""
+    alone = _single_tasks(places, rules)
     alike: defaultdict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for group in alone:
         alike[rules.variant(group.title), group.levels].append(group.title)

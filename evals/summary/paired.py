@@ -8,7 +8,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -236,10 +236,7 @@ def column_measure(run: RunData, player: str, column: str = "success") -> Measur
         counts_anyway = counts_failed and row["status"] == "failed"
         if row[column] is None and not counts_anyway:
             continue
-        cell = (row["task"], row["level"], row["mode"])
-        game = (row["task"], row["level"], row["index"], row["seed"])
-        unit = (row["mode"], row["repeat"])
-        observations.append(Observation(cell, game, unit, float(row[column] or 0)))
+        observations.append(_observation(row, column))
     dimensions = ("task", "level", "mode")
     cells = zip(*(run.plan[name].to_pylist() for name in dimensions), strict=True)
     order = {cell: place for place, cell in enumerate(dict.fromkeys(cells))}
@@ -295,6 +292,13 @@ def _share_difference(differences: Sequence[float], games: Sequence[Hashable]) -
     error = math.sqrt(squares) / total
     margin = student_quantile(0.975, len(sums) - 1) * error
     return Estimate(mean, max(-1.0, center - margin), min(1.0, center + margin), n), error
+
+
+def _observation(row: Mapping[str, Any], column: str) -> Observation:
+    cell = (row["task"], row["level"], row["mode"])
+    game = (row["task"], row["level"], row["index"], row["seed"])
+    unit = (row["mode"], row["repeat"])
+    return Observation(cell, game, unit, float(row[column] or 0))
 
 
 def sign_flip_p(sums: Sequence[float]) -> float:
