@@ -188,9 +188,7 @@ def _parts(cells: Sequence[RunCell]) -> Iterator[tuple[list[str], list[RunCell]]
     for cell in cells:
         shapes[tuple(cell.cell)].append(cell)
     for alike in shapes.values():
-        by_measure: defaultdict[str, list[RunCell]] = defaultdict(list)
-        for cell in alike:
-            by_measure[cell.measure].append(cell)
+        by_measure = _by_measure(alike)
         varying, _ = _keys(alike)
         # Measures with the same dimensions stand in one table, unless more than two of the dimensions vary.
         narrow = len(by_measure) == 1 or len(varying) <= 3
@@ -199,6 +197,13 @@ def _parts(cells: Sequence[RunCell]) -> Iterator[tuple[list[str], list[RunCell]]
             continue
         for measure, found in by_measure.items():
             yield [measure.replace(" ", "_").lower()], found
+
+
+def _by_measure(cells: Sequence[RunCell]) -> Mapping[str, list[RunCell]]:
+    found: defaultdict[str, list[RunCell]] = defaultdict(list)
+    for cell in cells:
+        found[cell.measure].append(cell)
+    return found
 
 
 def difference(cell: RunCell, figure: Figure) -> Estimate:

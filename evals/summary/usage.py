@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 from evals.ledger.run_data import RunData, count_rows
@@ -66,11 +67,14 @@ def _used(run: RunData) -> tuple[_Counts, _Amounts]:
     for batch in run.batches(["player", "suite", *_TOKENS, *_AMOUNTS]):
         sums = batch.group_by(["player", "suite"]).aggregate(_SUMMED)
         for row in sums.to_pylist():
-            key = row["player"], row["suite"]
-            counts[key]["episodes"] += row["count_all"]
-            for name in _TOKENS:
-                counts[key][name] += row[f"{name}_sum"] or 0
-            for name in _AMOUNTS:
-                stated = [value for value in row[f"{name}_list"] if value is not None]
-                amounts[*key, name] += stated
+            _add(row, counts, amounts)
     return counts, amounts
+
+
+def _add(row: Mapping[str, Any], counts: _Counts, amounts: _Amounts) -> None:
+    key = row["player"], row["suite"]
+    counts[key]["episodes"] += row["count_all"]
+    for name in _TOKENS:
+        counts[key][name] += row[f"{name}_sum"] or 0
+    for name in _AMOUNTS:
+        amounts[*key, name] += [value for value in row[f"{name}_list"] if value is not None]

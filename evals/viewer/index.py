@@ -265,15 +265,10 @@ class EpisodeIndex:
 
     def values(self) -> dict[str, dict[str, int]]:
         """What there is to choose from, with the number of episodes of each value."""
-        found: dict[str, Counter[str]] = {name: Counter() for name in CHOICES}
         keys = ", ".join(CHOICES)
         asked = f"SELECT {keys}, count(*) AS count FROM episodes WHERE latest GROUP BY {keys} ORDER BY {keys}"
-        for row in self._named(asked, ()):
-            for name in CHOICES:
-                value = row[name]
-                if value != "":
-                    found[name][value] += row["count"]
-        values = {name: dict(sorted(counts.items())) for name, counts in found.items()}
+        rows = self._named(asked, ())
+        values = {name: _counted(rows, name) for name in CHOICES}
         tags = self.tags()
         if tags:
             values[TAG] = tags
@@ -437,3 +432,12 @@ class EpisodeIndex:
             yield cursor.execute(asked, list(values))
         finally:
             cursor.close()
+
+
+def _counted(rows: Sequence[Mapping[str, Any]], name: str) -> dict[str, int]:
+    """The number of episodes of each value of a column, in the order of the values; empty ones are no choice."""
+    counts: Counter[str] = Counter()
+    for row in rows:
+        if row[name] != "":
+            counts[row[name]] += row["count"]
+    return dict(sorted(counts.items()))
