@@ -24,14 +24,11 @@ def episode_parts(shown: Shown, album: Album) -> dict[str, Any]:
         "ending": shown.ending,
         "title": " · ".join(place),
         "facts": list(_facts(facts)),
-        "steps": [
-            _step(number, step, turn, album)
-            for number, (step, turn) in enumerate(zip(view.steps, row["turns"], strict=True), 1)
-        ],
+        "steps": [_step(step, turn, album) for step, turn in zip(view.steps, row["turns"], strict=True)],
     }
 
 
-def _step(number: int, step: StepView, turn: Mapping[str, Any], album: Album) -> dict[str, Any]:
+def _step(step: StepView, turn: Mapping[str, Any], album: Album) -> dict[str, Any]:
     facts = {
         "decoded": "nothing" if step.decoded is None else step.decoded,
         "by the rule": step.rule,
@@ -44,7 +41,6 @@ def _step(number: int, step: StepView, turn: Mapping[str, Any], album: Album) ->
         **step.facts,
     }
     return {
-        "number": number,
         "messages": _messages(step.shown, album),
         "reasoning": _cut(step.reasoning),
         "reply": _cut(step.reply),
