@@ -1,5 +1,6 @@
 """How MultiStAR's questions are put: the three styles, labels, and what prompts share."""
 
+import itertools
 import re
 
 import numpy as np
@@ -8,8 +9,11 @@ import pytest
 from envs.page import PagePicture, Words
 from envs.picture import picture_from_description
 from envs.raven import generate
-from evals.suites.multistar.prompts import NOTICE, SECTIONS, labels_of, prompt
+from evals.presentation import Presentation
+from evals.suites.multistar.prompts import NOTICE, SECTIONS, for_people, labels_of, prompt
 from evals.suites.multistar.questions import chain_questions, direct_questions
+from evals.suites.multistar.templates import load_templates
+from tests.golden import check_golden, digest
 
 STYLES = ("vanilla", "structured", "document")
 CENTER = chain_questions(generate("center_single", 4), 0)
@@ -132,3 +136,22 @@ def test_question_first_puts_the_earlier_answers_after_the_choices(style):
     assert paper.index("It is so.") < paper.index(asked.text)
     assert sorted(re.findall(r"\w+", paper)) == sorted(re.findall(r"\w+", texts[0])) or style == "structured"
     assert prompt(asked, [], style) == prompt(asked, [], style, "question_first")
+
+
+def test_prompts_are_as_on_record():
+    """In every style, order and way of showing the picture, alone and told of earlier answers; and as people read them."""
+    parts = ["# Question, style: digests of all its prompts, and of those for people"]
+    nodes = (("number/one_row", CENTER), ("size/two_panels_1_2_in", PARTS), ("final", PARTS))
+    ways = [Presentation(modality=modality, detail="prose") for modality in ("picture", "text", "both")]
+    templates = [load_templates("", described=described) for described in (False, True)]
+    for (node, questions), style in itertools.product(nodes, STYLES):
+        asked = question(node, questions)
+        every = itertools.product(((), PRIORS), ("paper", "question_first"), ways, templates)
+        chats = [prompt(asked, priors, style, *others) for priors, *others in every]
+        people = [for_people(chat, labels_of(asked)) for chat in chats]
+        parts.append(f"{node} {style} {digest(repr(chats))} {digest(repr(people))}")
+        if node != "final":
+            told = prompt(asked, PRIORS, style, "question_first", ways[1], templates[style == "structured"])
+            parts += [part for said in told for part in said.parts]
+            parts += ["", "for people:", *for_people(told, labels_of(asked))[-1].parts, ""]
+    check_golden("multistar_prompts", "\n".join(parts))

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -26,6 +27,7 @@ from evals.suites.multistar.published_questions.store import (
 from evals.suites.multistar.puzzles import asked_by, fingerprint, questions_of
 from evals.suites.multistar.suite import MultiStarSuite
 from evals.testing import check_suite
+from tests.golden import check_golden
 
 
 def thing(position="center", shape="square", size=0.5, color=112):
@@ -173,6 +175,20 @@ def suite_of(folder, **settings):
 def played(suite):
     episodes = suite.plan()
     return [asyncio.run(play_episode(suite, episode, OraclePlayer())) for episode in episodes]
+
+
+def test_what_an_import_says_and_writes_is_as_on_record(checkout, tmp_path, capsys):
+    wrong = [*DIRECT, direct("Tell me the count.", ["3", "1", "4"], "A"), direct("Which one?", ["It", "That"], "C")]
+    write_direct(checkout, wrong)
+    write_direct(checkout, [direct("Where is the triangle?", ["Center", "Left"], "A", image="0/panel_4.png")], number=7)
+    assert imported(checkout, tmp_path / "out") == 1
+    said = capsys.readouterr()
+    parts = ["# Standard error", said.err, "# Standard output", said.out]
+    for path in sorted((tmp_path / "out").rglob("*.*")):
+        if path.suffix != ".png":
+            parts += [f"# {path.relative_to(tmp_path)}", path.read_text()]
+    text = "\n".join(parts).replace(str(tmp_path), "TMP")
+    check_golden("multistar_import", re.sub(r"\b[0-9a-f]{32}\b", "DIGEST", text))
 
 
 def test_direct_questions_are_asked_in_their_words_with_their_pictures_and_keys(checkout, tmp_path, capsys):
