@@ -100,6 +100,21 @@ def test_what_is_left_is_one_guess():
         assert abs(won / 100 - share) < 0.15
 
 
+def test_who_remembers_the_label_opens_the_chest_that_has_it_now_if_any_has():
+    opened = []
+    for seed in range(10):
+        world = make("MMA", 1, seed, variant="balanced")
+        label = world.scene[world.treasure].label
+        world.step(0)
+        chests = {cell: world.scene[cell].label for cell in (world.treasure, *dict(world.hidden))}
+        while not world.done:
+            action = shortcut_action("remembers_label", world)
+            world.take(action)
+        if label in chests.values():
+            opened.append(chests[action.cell] == label)
+    assert len(opened) > 2 and all(opened)
+
+
 @pytest.mark.parametrize(
     ("task", "values"),
     [

@@ -8,6 +8,7 @@ import os
 import random
 import re
 import time
+from decimal import Decimal
 
 import pytest
 import yaml
@@ -17,8 +18,11 @@ from envs.kumo.likeness import shipped_profiles
 from envs.kumo.properties import range_of
 from envs.kumo.structure import Measured
 from envs.kumo.vocabulary import draw_names
-from evals.conversation import Conversation
-from evals.suites.kumo.lab.pipeline import book_prompts, prompts
+from evals.conversation import Conversation, PlayedTurn, Record
+from evals.ledger.records import plan_to_table, records_to_table
+from evals.ledger.run_data import RunData
+from evals.suite import ledger_columns
+from evals.suites.kumo.lab.pipeline import book_prompts, prompts, tables
 from evals.suites.kumo.lab.pipeline import configure as configuring
 from evals.suites.kumo.lab.pipeline import proposals as proposing
 from evals.suites.kumo.lab.pipeline.books import Draft, check_book, revise_book
@@ -30,8 +34,9 @@ from evals.suites.kumo.lab.pipeline.items import Estimate, most_calls, sample_it
 from evals.suites.kumo.lab.pipeline.model_text import NotDataError, hidden_in, read_data
 from evals.suites.kumo.lab.pipeline.proposals import Proposal, choose, file_name, propose, read_proposals
 from evals.suites.kumo.lab.pipeline.reading import LONGEST_BOOK, ReadBack, compare, decide, lint_book, parse, table_from
+from evals.suites.kumo.lab.pipeline.suite import KumoPipeline
 from evals.suites.kumo.lab.pipeline.tables import estimate_table
-from evals.types import Episode, Reply, message
+from evals.types import Episode, Outcome, Reply, Turn, message
 from tests.scripted_writer import as_reply, domain_body, proposal, true_table
 
 EPISODE = Episode("kumo_pipeline", "x", "new", "propose", 0, 0, 1, "f", 9)
@@ -656,6 +661,37 @@ def test_an_estimate_is_for_the_items_or_for_as_many_as_them():
     assert len(free.columns) == 7 and "No prices" in free.notes[1] and len(free.notes) == 2
     short = estimate_table([one], 0, 0, 10)
     assert "max_tokens=10" in short.notes[1] and short.rows[0][5] == short.rows[0][6] == 40
+
+
+def made_record(stage, index, accepted, repairs, continuations, calls):
+    """Of one item; each reply takes 100 and 7 tokens and costs a quarter. Not accepted and None: it failed."""
+    episode = Episode("kumo_pipeline", "x", "new", stage, index, 0, 1, "f", 9, player="model")
+    extra = {"repairs": repairs, "continuations": continuations}
+    outcome = None if accepted is None else Outcome(accepted, calls, extra=extra)
+    reply = Reply("", prompt_tokens=100, completion_tokens=7, cost=0.25)
+    turns = tuple(PlayedTurn(Turn(episode, number, ()), reply) for number in range(calls))
+    return Record(episode, outcome, "" if outcome else "PlayerError: gone", turns, 1.0)
+
+
+def test_a_stages_table_adds_up_what_was_accepted_refused_and_failed_and_what_it_took(tmp_path):
+    records = [
+        made_record("write", 0, True, 1, 2, 3),
+        made_record("write", 1, True, 0, 3, 5),
+        made_record("write", 2, False, 4, 0, 6),
+        made_record("write", 3, None, 0, 0, 2),
+        made_record("check", 0, False, 0, 1, 1),
+    ]
+    waiting = [made_record("check", index, True, 0, 0, 0).episode for index in (1, 2)]
+    plan = plan_to_table([*(record.episode for record in records), *waiting])
+    ledger = records_to_table(records, ledger_columns(KumoPipeline(str(tmp_path))))
+    table = tables.stage_table("kumo_stage", RunData.of_tables(plan, ledger).of("kumo_pipeline"))
+    columns = "stage planned accepted refused failed calls continued,sent back,prompt tokens,completion tokens,cost"
+    assert table.columns == (*columns.split(",")[0].split(), *columns.split(",")[1:]) and table.name == "kumo_stage"
+    assert table.rows == (
+        ("write", 4, 2, 1, 1, 16, 5, 5, 1600, 112, Decimal("4.0000")),
+        ("check", 3, 0, 1, 0, 1, 1, 0, 100, 7, Decimal("0.2500")),
+    )
+    assert tables.joined([table, dataclasses.replace(table, rows=table.rows[1:])]).rows == (*table.rows, table.rows[1])
 
 
 # --- the folder ------------------------------------------------------------------------------------------------------
