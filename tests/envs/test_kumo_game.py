@@ -8,7 +8,7 @@ import pytest
 from gymnasium.error import InvalidAction, ResetNeeded
 from gymnasium.utils.env_checker import check_env
 
-from envs.kumo import Game, KumoEnv, generate_tasks, load_domain
+from envs.kumo import Action, Game, KumoEnv, State, Task, generate_tasks, load_domain
 from tests.envs.kumo_games import made_domain
 
 
@@ -91,20 +91,31 @@ def test_the_environment_is_stepped_between_reset_and_the_end_only(tasks):
             env.step(np.int64(0))
 
 
-def test_the_environment_shows_rules_and_outcomes_from_which_the_survivors_follow(tasks):
-    env = KumoEnv(tasks, budget=3)
-    observation, _ = env.reset(options={"index": 1})
-    assert not observation["outcome"].any()
-    for place in (4, 0, 4):
-        observation, reward, terminated, truncated, info = env.step(np.int64(place))
-        assert info["text"] == tasks[1].observation_text(tasks[1].action_names[place])
-        assert (reward, terminated) == (0, False)
-    assert truncated
-    gone = np.zeros(4, bool)
-    for place, outcome in enumerate(observation["outcome"]):
-        if outcome:
-            gone |= observation["rules_out"][place, outcome - 1].astype(bool)
-    assert tuple(np.array(tasks[1].truths)[~gone]) == env.game.survivors
+def test_the_environment_shows_rules_outcomes_and_numbers():
+    look = Action("look", "str", (State("red", ("a",)), State("blue", ())))
+    weigh = Action("weigh", "float", (State((0, 5), ("b", "c")), State((5.5, 9), ())), "g")
+    task = Task("hand", ("a", "b", "c"), (look, weigh), ("blue", 2.5), "a")
+    env = KumoEnv([task], budget=3, render_mode="ansi")
+    assert env.action_space.n == 5 and env.observation_space["outcome"].nvec.tolist() == [3, 3]
+    observation, info = env.reset()
+    seen = [(observation, 0.0, False, False, info)]
+    seen += [env.step(np.int64(place)) for place in (1, 0, 1)]
+    rules = [[[1, 0, 0], [0, 0, 0]], [[0, 1, 1], [0, 0, 0]]]
+    assert all(each[0] in env.observation_space and each[0]["rules_out"].tolist() == rules for each in seen)
+    told = [(each[0]["outcome"].tolist(), each[0]["number"].tolist(), *each[1:4], each[4]["text"]) for each in seen]
+    weighed = ([0, 2.5], 0.0, False)
+    assert told == [
+        ([0, 0], [0, 0], 0.0, False, False, ""),
+        ([0, 1], *weighed, False, "2.5 g"),
+        ([2, 1], *weighed, False, "blue"),
+        ([2, 1], *weighed, True, "2.5 g"),
+    ]
+    env.reset()
+    env.step(np.int64(1))
+    *_, info = env.step(np.int64(3))
+    assert info == {"task": task, "text": "wrong"}
+    assert env.render() == "Truths: a, b, c\nActions: look, weigh\nweigh: 2.5 g\nNamed: b"
+    assert KumoEnv([task]).render() is None
 
 
 def test_the_same_seed_draws_the_same_games(tasks):
