@@ -17,7 +17,7 @@ from evals.suite import plan_for, play_episode
 from evals.suites.kidgym import KidGymSuite
 from evals.suites.kidgym.published_environment.process import EnvironmentProcess, PublishedEnvironmentError
 from evals.suites.kidgym.published_environment.recording import read_recording
-from evals.types import Reply
+from evals.types import Outcome, Reply
 
 FAKE = '''
 import os, random, sys, time
@@ -142,8 +142,11 @@ def test_games_are_recorded_planned_and_played_with_their_own_pictures_and_actio
         assert "press" in "".join(part for part in turn.turn.chat[-1].parts if isinstance(part, str))
 
 
-def test_refused_steps_are_counted_and_the_budget_ends_the_game(checkout, tmp_path):
-    record(checkout, tmp_path / "out", "CL", episodes=1)
+def test_refused_steps_are_counted_and_the_budget_ends_the_game(checkout, tmp_path, capsys):
+    assert record(checkout, tmp_path / "out", "CL", episodes=1) == 0
+    _, row, recorded, play_them = capsys.readouterr().out.splitlines()
+    assert row.split() == ["CL", "1", "1", "0"] and recorded.startswith(f"recorded 1 of 1 games in {tmp_path}/out;")
+    assert f"suite.recording={tmp_path}/out suite.checkout={checkout} suite.python={sys.executable} " in play_them
 
     class Wrong:
         async def reply(self, turn):
@@ -151,9 +154,8 @@ def test_refused_steps_are_counted_and_the_budget_ends_the_game(checkout, tmp_pa
             return Reply(next(line[0] for line in text.splitlines() if line.endswith(") wait")))
 
     (lost,) = play(suite_of(checkout, tmp_path / "out", "CL", episodes=1), Wrong())
-    extra = lost.outcome.extra
-    assert (lost.outcome.success, lost.outcome.steps, extra["refused_steps"]) == (False, 3, 3)
-    assert extra["truncated"] and not extra["terminated"] and not extra["invalid"]
+    extra = {"invalid": False, "terminated": False, "truncated": True, "forced_steps": 0}
+    assert lost.outcome == Outcome(False, 3, extra={**extra, "refused_steps": 3, "mistake": None})
 
 
 @pytest.mark.slow
