@@ -14,10 +14,7 @@ from hypothesis import strategies as st
 from envs.kumo import GenerationError
 from envs.kumo.likely import ENOUGH, BayesSearch, LikelyTask, LikelyTest, certainties, stream_likely
 from evals.conversation import Conversation
-from evals.ledger.records import plan_to_table, records_to_table
-from evals.ledger.run_data import RunData
 from evals.players import OraclePlayer, RandomPlayer, ShortcutPlayer
-from evals.suite import ledger_columns, plan_for, play_episode
 from evals.suites.kumo.likely import KumoLikelySuite
 from evals.suites.kumo.likely.chances import read_chances, state_chances, without_chances
 from evals.suites.kumo.likely.play import FLOOR, play_likely
@@ -202,30 +199,6 @@ def test_right_answers_are_as_frequent_as_the_book_says():
     expected = [certainties(task).mean() for task in made]
     assert sum(given) / 150 == pytest.approx(sum(expected) / 150, abs=0.06)  # within two standard errors
     assert {task.truths.index(task.right) for task in made} == {0, 1, 2}
-
-
-def test_tables_are_means_of_what_was_played():
-    suite = KumoLikelySuite(domains="medical", difficulties="3x4", tasks_per_domain=6, repeats=1)
-    plan = plan_for(suite, {"rule_outs": ""})
-    assert len({episode.seed for episode in (*plan, *dataclasses.replace(suite, seed=1).plan())}) == 12
-    records = [asyncio.run(play_episode(suite, episode, ShortcutPlayer("rule_outs"))) for episode in plan]
-    run = RunData.of_tables(plan_to_table(plan), records_to_table(records, ledger_columns(suite))).of("kumo_likely")
-    cells = {}
-    for section in ("scores", "diagnostics"):
-        for table in suite.results(run, section):
-            cells |= dict(zip(table.columns, table.rows[0], strict=True))
-
-    def mean(*names):
-        return pytest.approx(sum(record.outcome.extra[name] for record in records for name in names) / 6)
-
-    assert cells["points lost"].mean == mean("points_lost") and cells["log loss"].mean == mean("log_loss")
-    assert cells["regret"].mean == mean("test_regret", "answer_regret", "unread_regret")
-    assert cells["by answers"].mean == mean("answer_regret") and cells["of perfect play"].mean == mean(
-        "optimal_points_lost"
-    )
-    exact = sum(record.outcome.extra["posterior_log_loss"] for record in records) / 6
-    assert cells["log loss"].mean - cells["above exact"].mean == pytest.approx(exact, abs=1e-4)
-    assert (cells["planned"], cells["done"], cells["stated"]) == (6, 6, 0)
 
 
 def test_what_an_answer_is_worth():
