@@ -40,6 +40,25 @@ def test_balanced_games_have_names_of_their_own_and_published_ones_keep_theirs()
     assert seeds[0] == seeds[1]
 
 
+def test_games_are_planned_by_variant_task_level_mode_and_number_and_known_by_chance():
+    suite = small(["SE", "FI"], levels=[2, 1], modes=["icl", "zero_shot"], variant=["balanced", "published"])
+    plan = suite.plan()
+    assert [(episode.task, episode.level, episode.mode, episode.index) for episode in plan] == [
+        (task, level, mode, index)
+        for task in ("SE", "FI-balanced", "FI")
+        for level in ("2", "1")
+        for mode in ("zero_shot", "icl")
+        for index in (0, 1)
+    ]
+    assert len({episode.seed for episode in plan}) == 2 * 2 * 2, "modes and variants share games of a task"
+    drawn = {name: dict(suite.known_success(name, "2")) for name in ("CL-balanced", "CL")}
+    assert drawn == {name: {"chance": chance_of(name)[1], "perfect play": 1} for name in drawn}
+    assert (
+        drawn["CL"] != drawn["CL-balanced"] and not suite.known_success("CL", "x") and not suite.known_success("?", "1")
+    )
+    assert [suite.variant_of(name) for name in drawn] == ["balanced", "published"]
+
+
 def test_perfect_play_wins_balanced_games_and_they_are_rendered_again(tmp_path):
     suite = small([*BALANCED_CHANCE], variant="balanced", levels=[2])
     found = ledger_rows(tmp_path, suite, OraclePlayer())

@@ -108,7 +108,7 @@ def test_games_told_in_other_ways_are_what_they_were():
     parts = ["# Settings; then: id, task, pictures needed, expected calls and tokens, words, outcome, view, actions"]
     for told in TOLD:
         suite = KidGymSuite(tasks=["MFI", "CO", "DMA"], levels=[2], episodes=1, **told)
-        parts.append(str(told))
+        parts.append(f"{told} {suite._conditions}")
         for episode in plan_for(suite, {"model": ""}):
             record = asyncio.run(play_episode(suite, episode, Erring()))
             row = records_to_table([record], ledger_columns(suite)).to_pylist()[0]

@@ -97,7 +97,7 @@ def test_games_told_in_other_ways_are_what_they_were():
     ]
     for told in TOLD:
         suite = KumoSuite(**{"difficulties": ["easy"], "tasks_per_domain": 1, "repeats": 1, **told})
-        parts.append(str(told))
+        parts.append(f"{told} {suite._conditions}")
         for episode in plan_for(suite, {"model": ""}):
             record = asyncio.run(play_episode(suite, episode, Erring()))
             row = records_to_table([record], ledger_columns(suite)).to_pylist()[0]
