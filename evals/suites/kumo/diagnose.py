@@ -71,15 +71,11 @@ def _planning_table(groups: dict[tuple[str, ...], list[Run]]) -> Table:
 
 
 def _deduction_table(groups: dict[tuple[str, ...], list[Run]]) -> Table:
-    rows: list[tuple[Cell, ...]] = [
-        (
-            *key,
-            len(runs),
-            *(_ended(runs, ending) for ending in (*ENDINGS, "")),
-            share_of(runs, lambda run: run.success and run.ending != "certain"),
-        )
-        for key, runs in groups.items()
-    ]
+    rows: list[tuple[Cell, ...]] = []
+    for key, runs in groups.items():
+        endings = [_ended(runs, ending) for ending in (*ENDINGS, "")]
+        lucky = share_of(runs, lambda run: run.success and run.ending != "certain")
+        rows.append((*key, len(runs), *endings, lucky))
     return Table(
         name="kumo_deduction",
         title="KUMO: deduction",

@@ -37,15 +37,11 @@ def kumo_figures(runs: Sequence[Run]) -> Iterator[Figure]:
 def _scatter(runs: Sequence[Run]) -> Figure:
     """The paper's Figure 4, in its convention."""
     groups = groups_of(runs, lambda run: (run.difficulty, run.player))
-    series = [
-        Series(
-            player,
-            (mean_of(members, lambda run: run.published_relative_actions, RELATIVE),),
-            (share_of(members, lambda run: run.success),),
-            difficulty,
-        )
-        for (difficulty, player), members in groups.items()
-    ]
+    series = []
+    for (difficulty, player), members in groups.items():
+        actions = mean_of(members, lambda run: run.published_relative_actions, RELATIVE)
+        success = share_of(members, lambda run: run.success)
+        series.append(Series(player, (actions,), (success,), difficulty))
     for difficulty in dict.fromkeys(difficulty for difficulty, _ in groups if difficulty in DIFFICULTIES):
         known = [(figures[1], figures[0]) for _, figures in leaderboard(difficulty)]
         places = [pair for pair in known if None not in pair]

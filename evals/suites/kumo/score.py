@@ -158,20 +158,17 @@ def _published_table(runs: Sequence[Run]) -> Table:
 def _optima_table(runs: Sequence[Run]) -> Table:
     """The relative action count against three counts of perfect play, which differ where tests are equally good."""
     groups = groups_of([run for run in runs if run.status], lambda run: (run.player, run.difficulty))
+    rows: list[tuple[Cell, ...]] = []
+    for key, played in groups.items():
+        shipped = mean_of(played, lambda run: run.published_actions_over(run.shipped_optimal_actions), RELATIVE)
+        first = mean_of(played, lambda run: run.published_actions_over(run.optimal_actions), RELATIVE)
+        mean = mean_of(played, lambda run: run.published_actions_over(run.tied_optimal_actions), RELATIVE)
+        rows.append((*key, len(played), shipped, first, mean))
     return Table(
         name="kumo_optimal_counts",
         title="KUMO: relative action count by count of perfect play",
         columns=("player", "difficulty", "runs", "shipped", "first of ties", "mean over ties"),
-        rows=tuple(
-            (
-                *key,
-                len(played),
-                mean_of(played, lambda run: run.published_actions_over(run.shipped_optimal_actions), RELATIVE),
-                mean_of(played, lambda run: run.published_actions_over(run.optimal_actions), RELATIVE),
-                mean_of(played, lambda run: run.published_actions_over(run.tied_optimal_actions), RELATIVE),
-            )
-            for key, played in groups.items()
-        ),
+        rows=tuple(rows),
         notes=(
             "In the published convention. shipped: counts of the published search, on record with its tasks; first of "
             "ties: our search, which takes the first of equally good tests; mean over ties: each of them equally often.",

@@ -58,6 +58,7 @@ def data_set_tables(asked: Iterable[Asked], subtask: Subtask) -> list[Table]:
         "true answers of the questions before, of which the direct subtask tells none.",
         f"Words are separated by blanks. The longest prompt of the authors' chain has {LONGEST_PUBLISHED} tokens (A.1).",
     )
+    asked_stages = {one.question.stage for one in every}
     lengths = Table(
         f"multistar_{subtask}_lengths",
         f"MultiStAR, {subtask}: questions, choices and words",
@@ -72,7 +73,7 @@ def data_set_tables(asked: Iterable[Asked], subtask: Subtask) -> list[Table]:
             "with priors",
             "longest with priors",
         ),
-        tuple(_lengths(stage, every) for stage in STAGES if any(one.question.stage == stage for one in every)),
+        tuple(_lengths(stage, every) for stage in STAGES if stage in asked_stages),
         size,
     )
     steps = Counter(step for one in every for step in steps_of(one.question))

@@ -72,6 +72,20 @@ def usage_table(runs: Sequence[Run]) -> Table:
         runs: Those that were played.
     """
     groups = groups_of(runs, lambda run: (run.player, run.difficulty))
+    rows: list[tuple[Cell, ...]] = []
+    for key, members in groups.items():
+        actions = sum(run.tests + 1 for run in members)
+        rows.append(
+            (
+                *key,
+                len(members),
+                mean_of(members, lambda run: run.tokens),
+                sum(run.tokens for run in members) / max(1, actions),
+                share_of(members, lambda run: run.parse_errors > 0).mean,
+                share_of(members, lambda run: run.parse_failed).mean,
+                sum(run.cut_off for run in members),
+            )
+        )
     return Table(
         name="kumo_usage",
         title="KUMO: tokens and parse errors",
@@ -85,18 +99,7 @@ def usage_table(runs: Sequence[Run]) -> Table:
             "parse failures",
             "cut off",
         ),
-        rows=tuple(
-            (
-                *key,
-                len(members),
-                mean_of(members, lambda run: run.tokens),
-                sum(run.tokens for run in members) / max(1, sum(run.tests + 1 for run in members)),
-                share_of(members, lambda run: run.parse_errors > 0).mean,
-                share_of(members, lambda run: run.parse_failed).mean,
-                sum(run.cut_off for run in members),
-            )
-            for key, members in groups.items()
-        ),
+        rows=tuple(rows),
         notes=(
             "tokens: of prompts and replies, all calls of a run. parse errors: runs with a reply that names nothing; parse "
             "failures: runs that such a reply ended. The published figures stand in kumo_published (`raycade report`).",

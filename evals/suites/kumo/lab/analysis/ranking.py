@@ -67,6 +67,20 @@ def category_table(runs: Sequence[Run], categories: Mapping[str, str]) -> Table:
         return run.difficulty, run.player, categories.get(run.domain) or "none"
 
     groups = groups_of(runs, key)
+    rows: list[tuple[Cell, ...]] = []
+    for each in sorted(groups):
+        members = groups[each]
+        rows.append(
+            (
+                *each,
+                len({run.domain for run in members}),
+                len(members),
+                share_of(members, lambda run: run.success),
+                mean_of(members, lambda run: run.relative_actions, RELATIVE).mean,
+                share_of(members, lambda run: run.parse_failed).mean,
+                mean_of(members, lambda run: run.tokens).mean,
+            )
+        )
     return Table(
         name="kumo_category_success",
         title="KUMO by category",
@@ -74,17 +88,7 @@ def category_table(runs: Sequence[Run], categories: Mapping[str, str]) -> Table:
             *("difficulty", "player", "category", "domains", "runs", "success", "relative actions", "parse failures"),
             "tokens",
         ),
-        rows=tuple(
-            (
-                *each,
-                *(len({run.domain for run in groups[each]}), len(groups[each])),
-                share_of(groups[each], lambda run: run.success),
-                mean_of(groups[each], lambda run: run.relative_actions, RELATIVE).mean,
-                share_of(groups[each], lambda run: run.parse_failed).mean,
-                mean_of(groups[each], lambda run: run.tokens).mean,
-            )
-            for each in sorted(groups)
-        ),
+        rows=tuple(rows),
         notes=("Brackets: 95 % confidence intervals; the runs of one task are one cluster.",),
         section="diagnostics",
         brief=("difficulty", "player", "category", "runs", "success"),
