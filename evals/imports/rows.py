@@ -28,17 +28,19 @@ def planned_episode(carried: object, place: str) -> Episode:
     """
     if not isinstance(carried, dict) or set(carried) != set(PLANNED):
         raise FileError(place, f"is no planned episode: it must have {', '.join(PLANNED)}")
-    values: dict[str, Any] = {}
-    for name in PLANNED:
-        kind = PLAN_SCHEMA.field(name).type
-        try:
-            values[name] = pa.scalar(carried[name], kind).as_py()
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise FileError(place, f"is no planned episode: {name}: {_what_is_wrong(error)}") from error
+    values = {name: _planned_value(carried[name], name, place) for name in PLANNED}
     empty = [name for name, value in values.items() if value is None]
     if empty:
         raise FileError(place, f"is no planned episode: {', '.join(empty)} must not be empty")
     return Episode(**values)
+
+
+def _planned_value(value: object, name: str, place: str) -> Any:
+    kind = PLAN_SCHEMA.field(name).type
+    try:
+        return pa.scalar(value, kind).as_py()
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise FileError(place, f"is no planned episode: {name}: {_what_is_wrong(error)}") from error
 
 
 def ledger_rows(suite: Suite, carried: Sequence[tuple[Episode, object]], place: str, session: str) -> pa.Table:

@@ -108,11 +108,13 @@ def relabeled(
             labels[player] = f"{player} ({names[name]})"
             if player not in built_in:
                 continue
+            # Its games are the same as in an earlier run.
             first_run_with_games = first_with[player][_games(run, player)]
-            all_play_the_same = len(first_with[player]) == 1
             if name != first_run_with_games:
                 labels[player] = None
-            elif all_play_the_same:
+                continue
+            # All its games are.
+            if len(first_with[player]) == 1:
                 labels[player] = player
         found[name] = run
         if labels:
