@@ -135,13 +135,13 @@ class _Sentence:
     ) -> Iterator[Event]:
         """What a clause says of the options that it does not negate, if anything."""
         kind, named = self._judge(place, clause, chosen, mentions)
-        begins_later = place > 0 or clause[0] == "afterwards"
-        is_later = begins_later and not _LATER.isdisjoint(clause[:3])
+        is_later = _is_later(place, clause)
         # What comes after a first step is not chosen now; without one, it is not clear which is.
         is_second_step = is_later and self.has_first_step
         if kind is not None and not is_second_step:
             kind = self._in_context(clause, kind, mentions)
-            self.before = Event("doubt" if is_later else kind, named, self.number)
+            told: Kind = "doubt" if is_later else kind
+            self.before = Event(told, named, self.number)
             yield self.before
         if kind == "claim" or not _FIRST_STEP.isdisjoint(clause):
             self.has_first_step = True
@@ -271,11 +271,21 @@ class _Sentence:
         if self.asks:
             return "doubt"
         # A is excluded, B as well.
-        if self.before is not None and self.before.kind == "reject" and clause[-1] in ("well", "too"):
+        follows_reject = self.before is not None and self.before.kind == "reject"
+        if follows_reject and clause[-1] in ("well", "too"):
             return "reject"
-        for mention in mentions:
-            # "A over B" says nothing else of A; "the beak of B" does.
-            is_compared = clause[mention.start - 1] in ("over", "beats")
-            if stands_beside(clause, mention) and not is_compared:
-                return "mention"
+        if any(_is_aside(clause, mention) for mention in mentions):
+            return "mention"
         return kind
+
+
+def _is_later(place: int, clause: Sequence[str]) -> bool:
+    """Whether a clause is about what comes after something else."""
+    begins_later = place > 0 or clause[0] == "afterwards"
+    return begins_later and not _LATER.isdisjoint(clause[:3])
+
+
+def _is_aside(clause: Sequence[str], mention: Mention) -> bool:
+    """Whether a clause speaks of something about an option, *the beak of B*; *A over B* says nothing else of A."""
+    is_compared = clause[mention.start - 1] in ("over", "beats")
+    return stands_beside(clause, mention) and not is_compared

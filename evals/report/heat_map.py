@@ -9,7 +9,7 @@ from typing import Final
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from evals.figures import Figure, Value, middle
+from evals.figures import Figure, Series, Value, middle
 from evals.report.panels import (
     BLACK,
     WHITE,
@@ -37,17 +37,10 @@ def heat_map(figure: Figure, look: Look) -> Canvas:
     ground = WHITE if look.dark else BLACK
     image = None
     for each, (title, rows) in zip(axes, figure.panels.items(), strict=True):
-        by_column = [dict(zip(row.x, row.y, strict=True)) for row in rows]
-        cells = [[found.get(x) for x in columns[title]] for found in by_column]
-        numbers = [numbers_of(line) for line in cells]
-        image = each.imshow(numbers, vmin=low, vmax=high, cmap=_MAP, aspect="auto")
+        cells = _cells_of(rows, columns[title])
+        image = each.imshow(list(map(numbers_of, cells)), vmin=low, vmax=high, cmap=_MAP, aspect="auto")
         _write_values(each, cells, low, high, with_counts=len(counts) > 1, ground=ground)
-        each.set_yticks(range(len(rows)), [plain_text(row.name) for row in rows])
-        each.set_xticks(range(len(columns[title])), [plain_text(x) for x in columns[title]])
-        each.tick_params(length=0)
-        if max(map(len, columns[title])) > 5:
-            turn_labels(each)
-        each.spines[:].set_visible(False)
+        _name_axes(each, [row.name for row in rows], columns[title])
         each.set(xlabel=plain_text(figure.x_label))
         panel_title(each, title)
     if image is not None:
@@ -74,6 +67,22 @@ def _range_of(values: Iterable[Value]) -> tuple[float, float]:
     return min(numbers, default=0), max(numbers, default=1)
 
 
+def _cells_of(rows: Sequence[Series], columns: Sequence[str]) -> list[list[Value]]:
+    """The values by row and column; None where a row has none."""
+    by_column = [dict(zip(row.x, row.y, strict=True)) for row in rows]
+    return [[found.get(name) for name in columns] for found in by_column]
+
+
+def _name_axes(axes: Axes, rows: Sequence[str], columns: Sequence[str]) -> None:
+    """Names of rows and columns in place of ticks and frame."""
+    axes.set_yticks(range(len(rows)), list(map(plain_text, rows)))
+    axes.set_xticks(range(len(columns)), list(map(plain_text, columns)))
+    axes.tick_params(length=0)
+    if max(map(len, columns)) > 5:
+        turn_labels(axes)
+    axes.spines[:].set_visible(False)
+
+
 def _write_values(
     axes: Axes, cells: Sequence[Sequence[Value]], low: float, high: float, with_counts: bool, ground: str
 ) -> None:
@@ -90,12 +99,11 @@ def _write_values(
     width = (high - low) or 1.0
     for y, line in enumerate(cells):
         for x, value in enumerate(line):
-            number, size = middle(value), 6
-            if number is None:
-                text, color = "–", ground
-            else:
+            number = middle(value)
+            text, size, color = "–", 6, ground
+            if number is not None:
                 is_bright = (number - low) / width > 0.55
                 text, color = f"{number:.2f}", "black" if is_bright else "white"
-                if with_counts and isinstance(value, Estimate):
-                    text, size = f"{text} ({value.n})", 5
+            if number is not None and with_counts and isinstance(value, Estimate):
+                text, size = f"{text} ({value.n})", 5
             axes.text(x, y, text, ha="center", va="center", fontsize=size, color=color)

@@ -49,19 +49,14 @@ def dots(figure: Figure, look: Look) -> Canvas:
     styles = styles_of(figure, look)
     for each, (title, members) in zip(axes, figure.panels.items(), strict=True):
         row = {name: place for place, name in enumerate(names[title])}
-        references = [series for series in members if series.reference]
-        for mark, series in zip(itertools.cycle(_TICKS), references, strict=False):
-            places = [row[str(name)] for name in series.x]
-            each.scatter(
-                *(numbers_of(series.y), places), marker=mark, s=70, color=GRAY, lw=1.2, label=plain_text(series.name)
-            )
+        _mark_references(each, [series for series in members if series.reference], row)
         for number, series in enumerate(own[title]):
             shift = 0.6 / most_series * (number - (len(own[title]) - 1) / 2)
-            places_of = [row[str(name)] + shift for name in series.x]
+            places = [row[str(name)] + shift for name in series.x]
             color, marker = styles[series.name]
             bars: dict[str, Any] = {"xerr": errors_of(series.y), "elinewidth": 0.9, "capsize": 1.5}
             each.errorbar(
-                *(numbers_of(series.y), places_of), fmt=marker, color=color, ms=4, label=plain_text(series.name), **bars
+                *(numbers_of(series.y), places), fmt=marker, color=color, ms=4, label=plain_text(series.name), **bars
             )
         each.set_yticks(range(len(row)), [plain_text(name) for name in row])
         each.set_ylim(max(0.5, len(row) - 0.5), -0.5)
@@ -77,6 +72,14 @@ def dots(figure: Figure, look: Look) -> Canvas:
         panel_title(each, title)
     add_legend(canvas, axes)
     return canvas
+
+
+def _mark_references(axes: Axes, references: Sequence[Series], row: dict[str, int]) -> None:
+    """Chance, shortcuts and what the paper reached, in gray among the dots."""
+    for mark, series in zip(itertools.cycle(_TICKS), references, strict=False):
+        places = [row[str(name)] for name in series.x]
+        values = numbers_of(series.y)
+        axes.scatter(values, places, marker=mark, s=70, color=GRAY, lw=1.2, label=plain_text(series.name))
 
 
 def _write_beside(axes: Axes, series: Sequence[Series], row: dict[str, int]) -> None:

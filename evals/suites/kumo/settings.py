@@ -178,6 +178,12 @@ class KumoSettings:
             raise ValueError(
                 "suite.book=written needs suite.tasks, a task file with books, as raycade kumo lab make leaves one"
             )
+        self._check_generator()
+        self._check_source()
+        check_once(self._domain(source).name for source in self.sources)
+
+    def _check_generator(self) -> None:
+        """Settings of the generator, beside tasks that it does not make freely."""
         # Tasks that were made before are played as they are: no setting of the generator applies to them.
         of_generator = {"seed": 0, "valid_truths": 1, "structure": None, "world": None, "numeric": None}
         if self.tasks:
@@ -189,8 +195,6 @@ class KumoSettings:
             self._check_unset({"valid_truths": 1, "structure": None, "numeric": None}, f"with suite.world={self.world}")
         elif not self.tell_world:
             raise ValueError("suite.tell_world=false needs suite.world: other prompts do not speak of the real world")
-        self._check_source()
-        check_once(self._domain(source).name for source in self.sources)
 
     def _check_unset(self, defaults: Mapping[str, Any], because: str) -> None:
         for setting, default in defaults.items():
