@@ -462,7 +462,9 @@ def test_an_address_of_ray_where_nobody_or_another_program_listens(tmp_path):
 def test_a_key_is_missing_and_one_that_is_there_is_not_shown(tmp_path, monkeypatch):
     asked = need(tmp_path, "model=openai", "model.engine.model=gpt-x")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    assert_mended(machine.keys(asked), "OPENAI_API_KEY", "export the variable")
+    assert_mended(machine.keys(asked), "OPENAI_API_KEY", "export the variable in the shell of the run")
+    there = need(tmp_path, "model=openai", "model.engine.model=gpt-x", "cluster.address=h:1")
+    assert_mended(machine.keys(there), "OPENAI_API_KEY", "export the variable before Ray starts")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-test")
     assert machine.keys(asked).status == "ok" and "sk-of" not in str(machine.keys(asked))
 

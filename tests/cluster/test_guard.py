@@ -29,6 +29,62 @@ def mapping(*names):
     return process, *process.children()
 
 
+class Process:
+    """A process that lives for so many looks."""
+
+    def __init__(self, name, looks=99, children=(), command=()):
+        self.title, self.looks, self.below, self.command, self.killed = name, looks, children, command, 0
+
+    def name(self):
+        return self.title
+
+    def cmdline(self):
+        return [*self.command]
+
+    def is_running(self):
+        self.looks -= 1
+        return self.looks >= 0
+
+    def status(self):
+        return "running"
+
+    def children(self, recursive):
+        assert recursive
+        return [*self.below]
+
+    def kill(self):
+        self.killed += 1
+        raise psutil.NoSuchProcess(1)
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_what_a_dead_host_leaves_is_killed_and_nothing_of_one_that_closed_its_engine(closed, monkeypatch, tmp_path):
+    words = ("core", "late", "wandb-core", "resource_tracker", guard.__file__)
+    engine, late, wandb, tracker, other = (Process("python", command=[f"python {word}"]) for word in words)
+    host = Process("host", looks=99 if closed else 3, children=[engine, wandb, tracker, other])
+    memory = {"host": {"own", "shared"}, "python": {"engine"}}
+    for name in ("own", "shared", "engine", "foreign"):
+        (tmp_path / name).touch()
+    marked = iter([[late]] * 3)
+
+    def mapped(processes):
+        found = [process.name() for process in processes]
+        return set().union(*(memory.get(name, {"shared"}) for name in found))
+
+    monkeypatch.setattr(guard, "SHARED", tmp_path)
+    monkeypatch.setattr(guard, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(guard, "_marked", lambda mark: next(marked, []) if mark == "m" else [])
+    monkeypatch.setattr(guard, "_shared_by", mapped)
+    monkeypatch.setattr(guard.psutil, "process_iter", lambda: [Process("neighbor")])
+    monkeypatch.setattr(guard.psutil, "wait_procs", lambda processes, seconds: None)
+    monkeypatch.setattr(guard, "select", SimpleNamespace(select=lambda *_: ([0] if closed else [], [], [])))
+    guard.watch(host, "m")
+    assert [each.killed for each in (engine, late)] == [0 if closed else 1] * 2
+    assert not any(each.killed for each in (host, wandb, tracker, other))
+    assert {path.name for path in tmp_path.iterdir()} == {"shared", "foreign"}, "what a neighbor maps is its own"
+    assert not closed or next(marked, None) is None, "it waits until the engine's processes have ended"
+
+
 @pytest.mark.slow
 def test_of_a_killed_host_all_processes_end_and_only_memory_that_nobody_else_maps_goes(monkeypatch):
     own, shared = (f"raycade-{secrets.token_hex(8)}" for _ in range(2))

@@ -160,3 +160,17 @@ async def test_a_record_that_cannot_be_stored_becomes_a_failed_row_and_harms_no_
     rows = await play(runner, Assignment(plan, (NewReplica("r", FakeReplica(script), 8),)), 20)
     causes = {episode_id: error for episode_id, error in rows.items() if error}
     assert list(causes) == [plan[3].id] and causes[plan[3].id].startswith("UnicodeEncodeError")
+
+
+async def test_a_replica_that_died_and_an_engine_that_closed_are_told_at_once(monkeypatch):
+    monkeypatch.setattr(module, "REPORT_SECONDS", 60.0)
+    runner = Runner(ToySuite(), ModelPlayer(Router(), "choice"))
+    async with asyncio.timeout(5):
+        for name in ("r1", "r2"):
+            runner.model.lost.put_nowait(name)
+        assert (await runner.exchange(Assignment())).lost == ("r1", "r2")
+        runner.model.engine_closed = "the key is refused"
+        for _ in range(2):
+            report = await runner.exchange(Assignment())
+            assert (report.lost, report.engine_closed, report.cap_reached) == ((), "the key is refused", False)
+    runner.end()

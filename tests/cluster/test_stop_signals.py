@@ -1,0 +1,105 @@
+"""Stop signals: counted within a run, heeded at once outside of it, raised while a person plays, and put back at the end."""
+
+import os
+import signal
+
+import pytest
+
+from cluster import stop_signals
+from cluster.errors import CONTINUE
+from cluster.stop_signals import SIGNALS, StoppedError
+
+
+@pytest.fixture(autouse=True)
+def handlers():
+    """As they were before, whatever a test has done to them."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # a run under nohup ignores it
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def left(monkeypatch):
+    """The exit codes with which the process would have left."""
+    codes = []
+    monkeypatch.setattr(stop_signals.os, "_exit", codes.append)
+    monkeypatch.setattr(stop_signals.os, "write", lambda stream, text: (_ for _ in ()).throw(OSError("closed")))
+    return codes
+
+
+def send(number):
+    os.kill(os.getpid(), number)
+
+
+def now():
+    return [signal.getsignal(number) for number in SIGNALS]
+
+
+def test_signals_are_counted_in_their_order_whoever_installs_handlers_meanwhile():
+    before = now()
+    with stop_signals.counted():
+        stop_signals.check()
+        handler = signal.getsignal(signal.SIGUSR1)
+        assert signal.signal(signal.SIGUSR1, signal.SIG_DFL) is handler, "as Ray does while it starts"
+        signal.signal(signal.SIGUSR2, lambda *_: None)
+        assert signal.getsignal(signal.SIGUSR2) is not signal.SIG_DFL, "other signals are others' own"
+        for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            signal.alarm(1000)
+            send(number)
+            assert signal.alarm(0) == 0, "the alarm of Abseil's handler"
+        assert stop_signals.received == [signal.SIGUSR1, signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
+        with pytest.raises(StoppedError, match="SIGUSR1"):
+            stop_signals.check()
+    signal.signal(signal.SIGUSR2, signal.SIG_DFL)
+    assert now() == before and stop_signals.received == [] and signal.signal.__name__ == "signal"
+
+
+def test_handlers_that_native_code_has_replaced_are_taken_back():
+    with stop_signals.counted():
+        stop_signals._install(signal.SIGUSR1, signal.SIG_IGN)
+        stop_signals.heed_again()
+        send(signal.SIGUSR1)
+        assert stop_signals.received == [signal.SIGUSR1]
+
+
+def test_a_command_that_was_started_to_outlive_its_terminal_heeds_no_hangup():
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with stop_signals.counted():
+        send(signal.SIGHUP)
+        assert stop_signals.received == []
+    stop_signals.leave_at_once()
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+def test_where_nobody_looks_at_the_count_the_process_leaves_at_once(left):
+    with stop_signals.counted():
+        with stop_signals.leaving():
+            send(signal.SIGUSR1)
+            assert left == [CONTINUE] and stop_signals.received == [signal.SIGUSR1]
+        send(signal.SIGUSR1)
+        assert left == [CONTINUE]
+        with pytest.raises(StoppedError), stop_signals.leaving():
+            pytest.fail("a signal has arrived before")
+    stop_signals.leave_at_once()
+    for number in SIGNALS:
+        send(number)
+    assert left == [CONTINUE] * 5
+
+
+def test_while_a_person_plays_signals_are_raised():
+    before = now()
+    for number in SIGNALS:
+        with pytest.raises(StoppedError, match=number.name), stop_signals.raised():
+            send(number)
+    assert now() == before
+
+
+def test_ctrl_c_is_silent_while_modules_are_imported_and_else_what_somebody_else_has_set():
+    for handler, silent in ((signal.default_int_handler, signal.SIG_DFL), (signal.SIG_IGN, signal.SIG_IGN)):
+        signal.signal(signal.SIGINT, handler)
+        stop_signals.silent_interrupts()
+        assert signal.getsignal(signal.SIGINT) is silent
+        stop_signals.interruptible()
+        assert signal.getsignal(signal.SIGINT) is handler
