@@ -323,6 +323,9 @@ def test_the_table_is_filtered(capsys):
     assert everything["qwen3_5_9b"]["sampling"]["max_tokens"] == 32768
     small = listed(capsys, "--fits", "48", "--vision")[1]
     assert "qwen3_vl_8b" in small and not {"qwen3_8b", "qwen2_5_vl_72b"} & set(small)
+    large = listed(capsys, "--fits", "80")[1]
+    assert {*listed(capsys, "--fits", "79")[1]} == {*listed(capsys, "--fits", "48")[1]} < {*large}
+    assert listed(capsys, "--fits", "47")[0] == 2, "no GPU of the table is so small"
     assert set(listed(capsys, "gemma", "sliding")[1]) == {name for name in rows() if name.startswith("gemma")}
     assert listed(capsys, "nothing-like-this")[0] == 2
 

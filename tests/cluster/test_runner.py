@@ -1,8 +1,10 @@
 import asyncio
 
+import pytest
+
 from cluster.engines.base import EngineDiedError
 from cluster.runner import runner as module
-from cluster.runner.messages import Assignment, NewReplica
+from cluster.runner.messages import Assignment, NewReplica, ReplicaUse
 from cluster.runner.model_player import ModelPlayer
 from cluster.runner.router import Router
 from cluster.runner.runner import Runner
@@ -173,4 +175,31 @@ async def test_a_replica_that_died_and_an_engine_that_closed_are_told_at_once(mo
         for _ in range(2):
             report = await runner.exchange(Assignment())
             assert (report.lost, report.engine_closed, report.cap_reached) == ((), "the key is refused", False)
+    runner.end()
+
+
+@pytest.mark.parametrize(
+    ("remaining", "metered", "hedging"), [(0, False, True), (3, False, False), (0, True, False), (3, True, False)]
+)
+async def test_late_requests_are_asked_twice_only_in_the_tail_and_where_they_cost_nothing(remaining, metered, hedging):
+    runner = Runner(ToySuite(), ModelPlayer(Router(), "choice"))
+    replicas = (NewReplica("paid", FakeReplica(), 4, metered=metered), NewReplica("free", FakeReplica(), 6))
+    await runner.exchange(Assignment(replicas=replicas, remaining=remaining))
+    runner.model.router.loads = lambda: {"paid": (1, 4), "free": (9, 6)}
+    use = runner._use
+    for name in use:
+        use[name] = ReplicaUse()
+    for _ in range(2):
+        runner._account(0.5)
+    assert runner.model.hedging is hedging
+    idle = 3.0 if remaining else 0.0
+    assert (use["paid"], use["free"]) == (ReplicaUse(0, 4.0, 1.0, idle), ReplicaUse(0, 6.0, 6.0, 0.0))
+    runner.end()
+
+
+async def test_episodes_that_wait_in_a_runner_are_work_that_is_left():
+    runner = Runner(ToySuite(), ModelPlayer(Router(), "choice"))
+    await runner.exchange(Assignment(episodes(ToySuite(episodes=2)), draining=True))
+    runner._account(1.0)
+    assert not runner.model.hedging
     runner.end()
