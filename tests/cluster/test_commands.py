@@ -13,6 +13,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,11 +21,14 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
+from cluster.commands import compare as compare_module
 from cluster.commands.list_models import list_others
 from cluster.commands.list_runs import find_runs, list_runs
+from cluster.commands.merge import SHARD_SETTINGS
 from cluster.commands.show_episode import list_episodes
 from cluster.completion import _overrides
 from cluster.config.settings import load_settings
+from cluster.errors import UserError
 from cluster.observe.episode_text import _drawn
 from cluster.observe.progress import short
 from cluster.observe.run_status import Pace, run_status
@@ -39,6 +43,7 @@ from evals.notes import NotesFile
 from evals.players import BUILT_IN_PLAYERS
 from evals.suite import ledger_columns, play_episode
 from evals.summary.overview import overview
+from evals.tables import Table
 from tests.cluster.conftest import begin
 from tests.cluster.test_cli import run_here
 from tests.cluster.test_merge import SMALL, leave_run
@@ -336,6 +341,61 @@ async def test_a_comparison_names_what_is_wrong(play, capsys):
     ):
         code, _, err = run_here(capsys, "compare", *map(str, arguments))
         assert code == 2 and named in err, err
+
+
+def test_each_side_is_compared_with_the_first_on_identical_games_or_by_fresh_ones(monkeypatch):
+    sides = [SimpleNamespace(player=name, run=SimpleNamespace(settings={})) for name in ("first", "same", "other")]
+
+    def made(kind):
+        return lambda one, two, *rest: [kind, one.player, getattr(two, "player", two), *rest]
+
+    stubs = {
+        "sides_of": lambda runs, players=None: sides[: len(runs)],
+        "plays_other_games": lambda one, two: two.player == "other",
+        "fresh_table": made("fresh"),
+        "comparison_tables": lambda *given: [made("compared")(*given)],
+        "differences_table": made("differences"),
+        "flips": lambda one, two: f"flips of {two.player}",
+        "flip_table": lambda found, one, two, most: ["flips", found, two.player, most],
+        "evidence_table": lambda one, others, column: ["evidence", [each.player for each in others], column],
+        "registration_table": lambda run, label, column: ["registered", run, label, column] if run == "r2" else None,
+        "forest_figure": made("forest"),
+    }
+    for name, stub in stubs.items():
+        monkeypatch.setattr(compare_module, name, stub)
+    ignored = {*SHARD_SETTINGS, "baselines", "suite.name"}
+    of_same = [["differences", "first", "same", ignored], ["flips", "flips of same", "same", 7]]
+    assert compare_module.compare(["r1", "r2", "r3"], detect=0.1, most_flips=7) == [
+        *(["compared", "first", "same", 0.1, None], *of_same, ["fresh", "first", "other"]),
+        *(["evidence", ["same", "other"], None], ["registered", "r2", "B", None]),
+    ]
+    found = compare_module.compare(["r1", "r2", "r3"], None, "steps", most_flips=0)
+    assert [table[0] for table in found] == ["compared", "differences"] * 2 + ["evidence", "registered"]
+    assert found[0] == ["compared", "first", "same", None, "steps"]
+    monkeypatch.setattr(compare_module, "evidence_table", lambda *given: None)
+    assert len(compare_module.compare(["r1", "r2", "r3"], None, "steps", most_flips=0)) == 5
+    forests = {column: compare_module.forests(["r1", "r2", "r3"], None, column) for column in (None, "steps")}
+    assert [each[2] for each in forests[None]] == ["same"] and [each[2] for each in forests["steps"]] == [
+        "same",
+        "other",
+    ]
+    with pytest.raises(UserError, match="r1: has one player only, first"):
+        compare_module.compare([SimpleNamespace(path="r1")])
+    monkeypatch.setattr(
+        compare_module, "comparison_tables", lambda *given: (_ for _ in ()).throw(ValueError("no game"))
+    )
+    with pytest.raises(UserError, match="no game"):
+        compare_module.compare(["r1", "r2"])
+
+
+@pytest.mark.parametrize(
+    ("detect", "flips", "wrong"), [(0, 1, "--detect"), (1.1, 1, "--detect"), (1, 0, ""), (None, -1, "--flips")]
+)
+def test_numbers_of_a_comparison_are_within_their_ranges(detect, flips, wrong, capsys, monkeypatch):
+    monkeypatch.setattr(compare_module, "compare", lambda runs, *given: [Table("t", "T", ("a",), ((given[-2:],),))])
+    words = [*([] if detect is None else ["--detect", str(detect)]), "--flips", str(flips)]
+    code, out, err = run_here(capsys, "compare", "x", "y", "x", *words)
+    assert (code, wrong in err) == (2 if wrong else 0, True) and (wrong or "(1.0, 0)" in out)
 
 
 def test_players_of_one_run_are_compared_in_the_order_named(tmp_path, capsys):

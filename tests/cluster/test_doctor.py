@@ -1,6 +1,8 @@
 """`raycade doctor` in broken environments: made for real where that works without a GPU; the mend is named."""
 
+import contextlib
 import ctypes
+import dataclasses
 import json
 import os
 import pickle
@@ -25,9 +27,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.cli import main
-from cluster.doctor import files, gpus, machine, network, nodes
+from cluster.doctor import command, files, gpus, machine, network, nodes
 from cluster.doctor.check import Check, Need, Outcome, looked
 from cluster.doctor.command import Printer
+from cluster.errors import UserError
 from cluster.launch.start_nodes import ports_of_job
 from tests.cluster.conftest import EASY, settings_at
 from tests.cluster.hub_stub import hub
@@ -736,6 +739,75 @@ def test_reports_through_srun_are_whole_in_whatever_order_it_prints_their_lines(
     assert sorted(nodes.reports_in("\n".join(printed)), key=lambda each: each.host) == reports
     cut_off = nodes.lines_of(reports[0], "0")[-1][:-1]
     assert nodes.reports_in(cut_off) == []
+
+
+@pytest.mark.parametrize(
+    ("address", "ray", "job", "through"),
+    [
+        (None, "ok", False, ""),
+        ("h:1", "ok", False, "ray"),
+        ("h:1", "fail", False, ""),
+        (None, "ok", True, "slurm"),
+        ("h:1", "fail", True, "slurm"),
+    ],
+)
+def test_the_doctor_looks_at_all_machines_that_it_can_reach(address, ray, job, through, tmp_path, monkeypatch, capsys):
+    asked = need(tmp_path, "model=random")
+    asked = dataclasses.replace(asked, cluster=dataclasses.replace(asked.cluster, address=address))
+    finding = looked(Check("far", "far", lambda _: Outcome("warn", "x", "b", "m")), asked, "n2")
+    hosts, reports = [], [nodes.Report("n2", (finding,))]
+
+    @contextlib.contextmanager
+    def hosted(need, towards):
+        hosts.append(towards)
+        yield SimpleNamespace(clocks={"n2": 1.0}), "meeting"
+
+    def of_ray(need, meeting, there):
+        assert meeting == "meeting" and len(there) == 2
+        return reports
+
+    names = [{"NodeManagerHostname": name, "NodeManagerAddress": f"10.0.0.{name[1]}"} for name in ("n1", "n2")]
+    monkeypatch.setattr("cluster.ray_backend.capacity.living_nodes", lambda: names)
+    for name, stub in {
+        "RAY_CHECKS": [Check("ray", "Ray", lambda _: Outcome(ray, "found", "b", "m"))],
+        "ON_EACH": [Check("here", "here", lambda _: Outcome("ok", "fine"))],
+        "need_of": lambda overrides, quick: dataclasses.replace(asked, quick=quick),
+        "job_has_other_nodes": lambda: job,
+        "hosted": hosted,
+        "through_ray": of_ray,
+        "through_slurm": lambda meeting, overrides, quick: reports if (overrides, quick) == (["a=b"], True) else None,
+    }.items():
+        monkeypatch.setattr(command, name, stub)
+    monkeypatch.setattr(command.socket, "gethostname", lambda: "n1")
+    monkeypatch.setenv("SLURMD_NODENAME", "node1")
+    code = command.main(SimpleNamespace(node="", overrides=["a=b"], quick=True, json=True))
+    found = json.loads(capsys.readouterr().out)
+    assert hosts == {"": [], "ray": ["10.0.0.2"], "slurm": ["node1"]}[through]
+    far = ["clocks", "same versions", "far"]
+    assert [each["name"] for each in found["checks"]] == ["settings", "ray", *(far if through else ["here"])]
+    assert code == (ray == "fail") == (not found["ok"])
+
+
+def test_settings_that_are_wrong_are_a_finding_and_a_node_answers_in_lines(tmp_path, monkeypatch, capsys):
+    def need_of(overrides, quick):
+        if overrides == ["wrong"]:
+            raise UserError("wrong: is no setting")
+        return asked
+
+    asked = need(tmp_path, "model=random")
+    monkeypatch.setattr(command, "RAY_CHECKS", [])
+    monkeypatch.setattr(command, "ON_EACH", [])
+    monkeypatch.setattr(command, "job_has_other_nodes", lambda: False)
+    monkeypatch.setattr(command, "need_of", need_of)
+    assert command.main(SimpleNamespace(node="", overrides=["wrong"], quick=True, json=False)) == 1
+    assert "wrong: is no setting" in capsys.readouterr().out
+    assert command.main(SimpleNamespace(node="", overrides=["right"], quick=True, json=False)) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "none of 1 checks failed."
+    monkeypatch.setattr(command, "look", lambda need, meeting: nodes.Report(f"{meeting.address} {meeting.lock}", ()))
+    monkeypatch.setenv("SLURM_PROCID", "3")
+    assert command.main(SimpleNamespace(node='["h:1", "/lock"]', overrides=["right"], quick=True, json=False)) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("raycade-report 3 ") and nodes.reports_in(line) == [nodes.Report("h:1 /lock", ())]
 
 
 @pytest.mark.slow
