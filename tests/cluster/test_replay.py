@@ -3,10 +3,11 @@
 import asyncio
 import dataclasses
 import functools
+from types import SimpleNamespace
 
 import pytest
 
-from cluster.commands.retest import retest
+from cluster.commands.retest import _Job, retest
 from cluster.config.settings import load_settings
 from cluster.engines.base import EngineError
 from cluster.engines.simulated import SimulatedEngine
@@ -106,3 +107,9 @@ def test_only_a_model_can_be_asked_again(tmp_path, capsys):
         retest(Run(run), 0.1)
     code, _, err = run_here(capsys, "retest", str(run), "--share", "2")
     assert code == 2 and "--share 2" in err
+
+
+def test_a_turn_is_asked_of_the_part_of_a_bundle_that_it_is_of():
+    parts = [SimpleNamespace(name=name) for name in ("one", "two", "three")]
+    job = _Job(SimpleNamespace(parts=parts), SimpleNamespace(suite="two"), {"turns": ["first", "second"]}, 1)
+    assert (job.part, job.stored, job.number) == (parts[1], "second", 1)

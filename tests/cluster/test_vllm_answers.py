@@ -10,8 +10,8 @@ import pytest
 
 from cluster.engines import vllm as module
 from cluster.engines import vllm_chat as module_chat
-from cluster.engines import vllm_facts
-from cluster.engines.base import EngineClosedError, EngineDiedError, EngineError, Request, Sampling
+from cluster.engines import vllm_facts, vllm_process
+from cluster.engines.base import EngineClosedError, EngineDiedError, EngineError, HubBusyError, Request, Sampling
 from cluster.engines.prompt_check import BlankPicture
 from cluster.engines.vllm import VLLMEngine
 from cluster.engines.vllm_chat import VLLMChat, brief, room_for_reply
@@ -477,3 +477,101 @@ def test_errors_are_quoted_on_one_short_line():
     assert room_for_reply(29, 30, 5) == 1
     with pytest.raises(PromptTooLong):
         room_for_reply(30, 30, 5)
+
+
+# --- the start -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def started(monkeypatch, tmp_path):
+    """What vLLM was started with, where it starts or raises what is put into ``fails``."""
+    seen = SimpleNamespace(done=[], fails=None, cuda=True, cpu=False, answer=None)
+
+    def from_engine_args(arguments, stat_loggers):
+        seen.done.append(arguments)
+        if seen.fails is not None:
+            raise seen.fails
+        return "an engine"
+
+    platform = SimpleNamespace(is_cuda_alike=lambda: seen.cuda, is_cpu=lambda: seen.cpu)
+    for name, stub in {
+        "vllm.engine.arg_utils": SimpleNamespace(AsyncEngineArgs=lambda **given: given),
+        "vllm.platforms": SimpleNamespace(current_platform=platform),
+        "vllm.v1.engine.async_llm": SimpleNamespace(AsyncLLM=SimpleNamespace(from_engine_args=from_engine_args)),
+    }.items():
+        monkeypatch.setitem(sys.modules, name, stub)
+    for name, stub in {
+        "prepare_environment": lambda **given: seen.done.append(given),
+        "fetch_small_files": lambda *given: seen.done.append(given),
+        "prepare_cpu": lambda *given: seen.done.append(("cpu", *given)),
+        "silent_statistics": lambda counts: "silent",
+        "hub_answer": lambda error, lines: seen.answer,
+        "ensure_tiny_model": lambda: tmp_path,
+    }.items():
+        monkeypatch.setattr(module if hasattr(module, name) else vllm_process, name, stub)
+
+    async def prepare(engine):
+        if isinstance(seen.prepared, Exception):
+            raise seen.prepared
+
+    async def close(engine):
+        seen.done.append("close")
+
+    seen.prepared = None
+    monkeypatch.setattr(VLLMEngine, "_prepare", prepare)
+    monkeypatch.setattr(VLLMEngine, "close", close)
+    return seen
+
+
+async def test_files_of_a_model_on_the_hub_are_fetched_first_and_those_of_a_folder_are_there(started, tmp_path):
+    engine = VLLMEngine(Sampling(), "org/m", revision="r")
+    await engine.start()
+    environment, fetched, arguments = started.done
+    assert environment == {"local": False, "deterministic": False} and fetched == ("org/m", "r")
+    assert arguments == {"model": "org/m", **engine.arguments} and engine._engine == "an engine"
+    for model in (str(tmp_path), "tiny"):
+        started.done.clear()
+        started.cpu = True
+        engine = VLLMEngine(Sampling(), model, enforce_eager=True)
+        await engine.start()
+        environment, cpu, arguments = started.done
+        assert environment["local"] and cpu == ("cpu", 1, True) and arguments["model"] == str(tmp_path)
+
+
+@pytest.mark.parametrize("cuda", [True, False])
+async def test_batch_invariance_is_kept_where_the_device_has_kernels_for_it(
+    cuda, started, tmp_path, monkeypatch, caplog
+):
+    monkeypatch.setenv(vllm_process.BATCH_INVARIANT, "1")
+    started.cuda = cuda
+    await VLLMEngine(Sampling(), str(tmp_path), deterministic=True).start()
+    assert (vllm_process.BATCH_INVARIANT in vllm_process.os.environ) is cuda
+    assert ("no batch-invariant kernels" in caplog.text) is not cuda
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "said"),
+    [
+        (None, EngineError, "vLLM cannot start m: no such file"),
+        (SimpleNamespace(busy=False, text="404"), EngineError, "vLLM cannot start m: no such file (404)"),
+        (
+            *(SimpleNamespace(busy=True, text="429", retry_after=7.0), HubBusyError),
+            "the hub is busy (429): vLLM cannot start m: no such file",
+        ),
+    ],
+)
+async def test_a_start_that_fails_says_why_and_whether_the_hub_is_busy(answer, kind, said, started):
+    started.fails, started.answer = OSError("no such\nfile"), answer
+    with pytest.raises(EngineError) as failed:
+        await VLLMEngine(Sampling(), "m").start()
+    assert (type(failed.value), str(failed.value)) == (kind, said)
+    assert getattr(failed.value, "retry_after", 7.0) == 7.0
+
+
+@pytest.mark.parametrize("error", [EngineError("no template"), PlayerError("no template"), KeyError("no template")])
+async def test_a_model_whose_chats_cannot_be_written_is_ended_again(error, started, tmp_path):
+    started.prepared = error
+    with pytest.raises(EngineError, match="no template") as failed:
+        await VLLMEngine(Sampling(), str(tmp_path)).start()
+    assert type(failed.value) is EngineError and started.done[-1] == "close"
+    assert ("cannot be used: KeyError" in str(failed.value)) is isinstance(error, KeyError)
