@@ -2,17 +2,18 @@
 
 @dataclass(frozen=True)
 class Capitals(QuestionSuite):
-name: ClassVar[str] = "capitals"
-file: str = "capitals.csv"
+    name: ClassVar[str] = "capitals"
+    file: str = "capitals.csv"
 
-def questions(self) -> Iterable[Question]:
-for country, capital in csv.reader(open(self.file)):
-yield Question(f"What is the capital of {country}? Reply with its name only.", capital)
+    def questions(self) -> Iterable[Question]:
+        for country, capital in csv.reader(open(self.file)):
+            yield Question(f"What is the capital of {country}? Reply with its name only.", capital)
 """
 
 from __future__ import annotations
 
 import abc
+import re
 import string
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,11 @@ from evals.types import Episode, Outcome, message, stable_hash, stable_seed
 
 CHARACTERS_PER_TOKEN = 4
 """For the estimate of prompt tokens."""
+_AROUND = string.whitespace + string.punctuation
+_SIGN_BEFORE = re.compile(r"(?:(?<![-.])-)?(?:(?<!\.)\.)?\Z")
+"""What makes another number of digits behind it."""
+_SIGNS_BEHIND = re.compile(r"[-+#]*")
+"""What makes another name of a word before it."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,10 @@ class QuestionSuite(Suite):
         """
 
     def match(self, question: Question, reply: str) -> bool:
-        """Whether a reply is right: by default, equal to the answer but for case, surrounding space and punctuation."""
+        """Whether a reply is right: by default, equal to the answer but for case, surrounding space and punctuation.
+
+        Signs count: -5 is not 5, .5 is not 5, C# is not C, and > is not <.
+        """
         return _bare(reply) == _bare(question.answer)
 
     def plan(self) -> Sequence[Episode]:
@@ -91,4 +100,10 @@ class QuestionSuite(Suite):
 
 
 def _bare(text: str) -> str:
-    return text.strip(string.whitespace + string.punctuation).casefold()
+    bare = text.strip(_AROUND)
+    if not bare:
+        return text.strip()
+    before, _, behind = text.partition(bare)
+    sign = _SIGN_BEFORE.search(before) if bare[0].isdigit() else None
+    signs = _SIGNS_BEHIND.match(behind)
+    return f"{sign[0] if sign else ''}{bare}{signs[0] if signs else ''}".casefold()

@@ -855,9 +855,13 @@ def test_settings_without_secrets_stay_as_they_are():
 # --- whole files -----------------------------------------------------------------------------------------------------
 
 
+class Titled(ToySuite):
+    title = "Games of colors"
+
+
 def a_small_source() -> Source:
     """A model's episodes, whose numbers all differ: one of two turns, one of one turn, one that failed, one not played."""
-    suite = ToySuite()
+    suite = Titled()
     episodes = [
         Episode("toy", "colors", level, "cot", index, repeat, 70 + index, "f", 9 + index, 2.5, 300.0, player="m")
         for level, index, repeat in (("easy", 0, 0), ("hard", 1, 2), ("hard", 3, 0), ("easy", 4, 1))

@@ -59,6 +59,24 @@ def test_a_reply_is_right_but_for_case_space_and_punctuation(reply, right):
     assert record.outcome.success == right and record.turns[0].action == reply.strip()
 
 
+@pytest.mark.parametrize(
+    ("answer", "right", "wrong"),
+    [
+        ("-5", ("-5", "**-5**", "-5.\n"), ("5", "- 5", "--5", "")),
+        ("5", ("5.", "...5", "(5)", "- 5", "#5", "5%"), ("-5", ".5", "-.5", "5+")),
+        (".5", (".5.", "$.5$"), ("5", "-.5", "..5")),
+        ("-.5", ("-.5", "`-.5`"), (".5", "-5")),
+        ("C#", ("c#", "**C#**", "C#."), ("C", "C++", "#C")),
+        ("A", ("a", "-A", "(A)", ".A", "# A #"), ("A-", "A+")),
+        ("<", ("<", " <\n"), (">", "", "<<")),
+    ],
+)
+def test_signs_make_another_answer_and_other_punctuation_does_not(answer, right, wrong):
+    suite, question = Sums(), Question("?", answer)
+    assert [reply for reply in right if not suite.match(question, reply)] == []
+    assert [reply for reply in wrong if suite.match(question, reply)] == []
+
+
 def test_another_question_is_another_episode_and_a_longer_data_set_keeps_the_ids():
     short, long = ({episode.id for episode in Sums(highest=highest).plan() if episode.index == 0} for highest in (1, 3))
     assert short == long
