@@ -17,6 +17,7 @@ from evals.reference import published
 from evals.suite import play_episode
 from evals.suites.multistar.published_questions.doubts import Asked, doubts_of, expected
 from evals.suites.multistar.published_questions.kinds import attribute_of, first_panel, part_of
+from evals.suites.multistar.published_questions.reader import _subject
 from evals.suites.multistar.published_questions.store import (
     Stored,
     folder_digest,
@@ -565,3 +566,23 @@ def test_an_episode_asks_the_question_of_its_own_place():
     for place in (2, 12):
         episode = SimpleNamespace(level="direct", index=300 + place, task="center_single")
         assert [question.node for question in asked_by(episode, questions)] == [f"published/{place}"]
+
+
+@pytest.mark.parametrize(
+    ("attribute", "text", "part", "subject"),
+    [
+        ("shape", "Which shape is it?", None, "center"),
+        ("shape", "Which shape is it?", "in", "inner part"),
+        ("shape", "Which shape is it?", "out", "outer part"),
+        ("shape", "Which shape is it?", "bottom", "bottom part"),
+        ("shape", "What shape is at the left?", "left", "left part"),
+        ("shape", "Which shape is at the bottom-right?", None, "bottom-right"),
+        ("shape", "Which shape is at the top-left of the inner part?", "in", "top-left of the inner part"),
+        ("position", "Where is the square (not the circle)?", None, "square"),
+        ("position", "Where is it?", None, "object"),
+        ("number", "How many at the left?", "left", ""),
+    ],
+)
+def test_an_object_is_singled_out_by_the_place_or_shape_that_its_question_names(attribute, text, part, subject):
+    assert _subject(Asked("1P", attribute, part, text, ("a", "b"), 0, (0,)), part) == subject
+    assert _subject(Asked("2P", attribute, part, text, ("a", "b"), 0, (0, 1)), part) == ""
