@@ -2,7 +2,9 @@
 
 import argparse
 import csv
+import dataclasses
 import json
+import math
 import statistics
 
 import pytest
@@ -11,7 +13,9 @@ import yaml
 from envs.kumo import load_domain
 from envs.kumo.quality import quality_of
 from evals.suites.kumo import validate
+from evals.tables import WRITERS
 from tests.envs.kumo_games import toy_yaml
+from tests.golden import check_golden
 
 NAMES = ("medical", "knots", "chemical")
 
@@ -108,3 +112,13 @@ def test_a_copy_of_a_domain_that_comes_with_raycade_is_refused(tmp_path, capsys)
 def test_a_domain_that_is_too_small_for_tasks_is_measured_all_the_same(tmp_path, capsys):
     assert run(a_file(tmp_path, "one"), "--hard", "1") == 0
     assert "1 of 1 domains valid" in capsys.readouterr().out
+
+
+def test_tables_of_quality_are_as_on_record():
+    one, two, three = (quality_of(load_domain(name), easy=2) for name in NAMES)
+    searched = dataclasses.replace(two, steps={"easy": 1.25, "hard": 3.5})
+    unlimited = dataclasses.replace(three, category="", tasks={"easy": math.inf, "hard": 7.25})
+    tables = (validate.quality_table, validate.category_table)
+    measured = [one, searched, unlimited]
+    parts = [WRITERS[".md"](table(some)) for some in (measured, measured[1:2]) for table in tables]
+    check_golden("kumo_quality", "\n".join(parts))
