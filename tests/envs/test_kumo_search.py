@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from envs.kumo import Action, Game, OptimalSearch, State, Task, generate_tasks, load_domain
+from envs.kumo import Action, Game, OptimalSearch, State, Task, generate_tasks, load_domain, memo
 from envs.kumo.published.ties import mean_actions
 from envs.kumo.search import ACTIONS, TRUTHS
 from envs.kumo.tables import HORIZON
@@ -193,6 +193,25 @@ def test_a_memo_too_small_for_the_game_changes_no_value():
         assert small.expected_steps == pytest.approx(large.expected_steps, abs=1e-12)
         assert small.rollout() == large.rollout()
         assert small.states_known <= 64 < large.states_known
+
+
+def test_a_memo_holds_what_it_was_told_asks_for_room_when_half_full_and_overwrites_at_its_limit():
+    small = memo.new_memo(8, 16)
+    for key in (1, 2, 3, 4, 3):
+        memo.store(small, key, key + len(small.keys) / 4)
+    assert [memo.look_up(small, key) for key in range(1, 7)] == [3, 4, 5, 6, 0, 0]
+    assert small.status.tolist() == [4, 0] and (memo.USED, memo.FULL) == (0, 1)
+    memo.store(small, 3, 0.25)
+    memo.store(small, 5, 0.5)
+    assert small.status.tolist() == [5, 1]
+    larger = memo.new_memo(64, small.limit)
+    memo.rehash(small, larger)
+    assert larger.keys.size == 16 and larger.status.tolist() == [5, 0]
+    assert [memo.look_up(larger, key) for key in range(1, 7)] == [3, 4, 0.25, 6, 0.5, 0]
+    for key in range(6, 60):
+        memo.store(larger, key, float(key))
+        assert memo.look_up(larger, key) == key
+    assert larger.status[memo.FULL] == 0 and larger.status[memo.USED] == (larger.keys != 0).sum() <= 16
 
 
 def test_a_truth_that_nothing_can_rule_out_any_more_is_named():
