@@ -26,6 +26,7 @@ from cluster.engines.api_secrets import OF_TURN, check_base_url, check_no_secret
 from cluster.engines.base import MANY, Capabilities, Request, Sampling
 from cluster.engines.limits import AdaptiveConcurrency, PerMinute
 from cluster.engines.providers.connection import ClientConnection
+from cluster.engines.providers.connection import http_client as http_client
 from cluster.engines.providers.prices import NAMES, listed, prices_for, table
 from cluster.engines.providers.thoughts import Thoughts
 from cluster.engines.spend import UNTIL_BILLED, Spend
