@@ -172,14 +172,6 @@ async def test_two_merges_at_once_into_one_target_lose_and_double_nothing(play, 
     assert [session["id"] for session in read_versions(target)] == (["1", "2"] if begun else ["2", "1"])
 
 
-@pytest.mark.slow
-async def test_parts_may_differ_in_what_decides_the_speed(play, tmp_path):
-    one = await play("1", "shard=1/2")
-    two = await play("2", "shard=2/2", "model.engine.max_num_seqs=32", "model.replica.cpus=2", "cluster.replicas=3")
-    assert merge(tmp_path / "whole", [one, two]).warnings == ()
-    assert counts(tmp_path / "whole") == (24, 24, 0)
-
-
 @pytest.mark.parametrize(
     "override", ["model.sampling.max_tokens=7", "model.engine.tail=2.0", "decoding=free", "suite.repeats=1"]
 )
@@ -188,15 +180,6 @@ async def test_parts_that_differ_in_what_decides_the_answers_are_refused(play, t
     with pytest.raises(UserError, match=f"differ in {override.partition('=')[0]}$"):
         merge(tmp_path / "whole", [one, two])
     assert not (tmp_path / "whole").exists()
-
-
-@pytest.mark.slow
-async def test_parts_from_two_endpoints_are_joined_with_a_warning(play, tmp_path):
-    api = ["model=openai", "model.engine.model=m"]
-    one = await play("1", *api, "shard=1/2")
-    two = await play("2", *api, "shard=2/2", "model.engine.base_url=http://localhost:1/v1")
-    [warning] = merge(tmp_path / "whole", [one, two]).warnings
-    assert "base_url=http://localhost:1/v1" in warning and "is it the same model?" in warning
 
 
 async def test_the_versions_of_all_parts_are_carried_over_each_once(play, tmp_path):
@@ -442,3 +425,31 @@ def test_notes_of_the_parts_come_along_and_the_parts_keep_theirs(tmp_path):
     for _ in range(2):
         merge_module._copy_notes(*runs)
     assert [{note.tag for note in NotesFile(run.path).read().notes} for run in runs] == [{"one"}, {"one", "two"}]
+
+
+def test_parts_may_differ_in_speed_alone_and_where_another_model_may_answer_is_asked():
+    def part(path, **changes):
+        engine = {"type": "openai", "model": "m", "base_url": "http://1", "timeout_seconds": 1.0}
+        config = {"suite": {"type": "kumo"}, "model": {"name": "m", "engine": engine}, "cluster": {"replicas": 1}}
+        for name, value in changes.items():
+            section, _, key = name.rpartition("__")
+            place = {"": config, "engine": engine, "suite": config["suite"], "cluster": config["cluster"]}[section]
+            place[key] = value
+        return SimpleNamespace(path=path, config=config)
+
+    check = merge_module._check_settings
+    fast = part("b", engine__timeout_seconds=2.0, cluster__replicas=4, shard="2/3", name="x", stop=None)
+    assert check([part("a"), fast, part("c")]) == []
+    moved = part("d", engine__base_url="http://2", engine__timeout_seconds=2.0)
+    doubt = "has model.engine.base_url=http://2, a http://1: is it the same model?"
+    assert check([part("a"), moved, fast, part("e", engine__base_url="http://2")]) == [f"d {doubt}", f"e {doubt}"]
+    for changes, named in (
+        (
+            {"suite__type": "kidgym", "engine__model": "n", "engine__base_url": "http://2"},
+            "model.engine.model, suite.type",
+        ),
+        ({"suite__decoder": "strict"}, "suite.decoder"),
+        ({"baselines": ["oracle"]}, "baselines"),
+    ):
+        with pytest.raises(UserError, match=f"^b and a are not parts of one plan; they differ in {named}$"):
+            check([part("a"), part("b", **changes)])

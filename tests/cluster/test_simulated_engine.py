@@ -163,6 +163,46 @@ async def test_label_scores_that_contradict_themselves_are_refused(text, scores,
         await check_engine(lambda: Scored(Sampling(), step_seconds=0.0, prefill_tokens_per_second=1e9), {})
 
 
+class SecondClose(SimulatedEngine):
+    closed = 0
+
+    async def close(self):
+        self.closed += 1
+        assert self.closed < 2, "closed twice"
+        await super().close()
+
+
+class Ill(SimulatedEngine):
+    async def check_health(self):
+        raise EngineError("ill")
+
+
+@pytest.mark.parametrize(
+    ("base", "attributes", "replies", "said"),
+    [
+        (SimulatedEngine, {"max_num_seqs": 0}, {}, "max_num_seqs must be at least 1"),
+        (SimulatedEngine, {"operational": frozenset({"wings"})}, {}, "names no setting of the engine: .'wings'"),
+        (SimulatedEngine, {"fixed_for_run": frozenset({"tail"})}, {}, "must be among operational"),
+        (SimulatedEngine, {}, {"one": {"text": None}}, "not a reply"),
+        (SimulatedEngine, {}, {"one": {"finish": "content_filter"}}, "not a reply"),
+        (SimulatedEngine, {}, {"one": {"prompt_tokens": -1}}, None),
+        (SimulatedEngine, {}, {"one": {"cached_tokens": -1}}, None),
+        (SimulatedEngine, {}, {"one": {"seconds": -1.0}}, None),
+        (SimulatedEngine, {}, {"many-2": {"text": None}}, "concurrent requests are not all answered"),
+        (SimulatedEngine, {}, {"options": {"text": "go up"}}, "'go up' is none of the options"),
+        (SecondClose, {}, {}, "closed twice"),
+        (Ill, {}, {}, "ill"),
+    ],
+)
+async def test_an_engine_that_breaks_its_contract_is_told_so(base, attributes, replies, said):
+    async def complete(self, request):
+        return dataclasses.replace(await base.complete(self, request), **replies.get(request.id, {}))
+
+    broken = type("Broken", (base,), {"complete": complete, **attributes})
+    with pytest.raises((AssertionError, EngineError), match=said):
+        await check_engine(lambda: broken(Sampling(), step_seconds=0.0, prefill_tokens_per_second=1e9), {})
+
+
 @pytest.mark.parametrize("keys", [frozenset({"beams"}), classmethod(lambda cls: {"beams"})])
 async def test_sampling_keys_that_are_no_class_method_with_types_are_refused(keys):
     engine = type("Wrong", (SimulatedEngine,), {"sampling_keys": keys})

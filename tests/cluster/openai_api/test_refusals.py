@@ -1,10 +1,12 @@
 """Refusals: of one request, of a setting, and of all requests."""
 
+import json
 import pickle
 
 import pytest
 
-from cluster.engines.api_errors import EndpointError
+from cluster.engines import api_errors
+from cluster.engines.api_errors import EndpointError, error_from
 from cluster.engines.base import EngineClosedError, Request
 from evals.types import PlayerError, PromptTooLong, message
 from tests.cluster.openai_api.stub import engine, request
@@ -157,3 +159,42 @@ async def test_refusals_in_any_form_are_told_in_plain_words(stub, body):
     with pytest.raises(PlayerError, match="status 400") as error:
         await engine(stub).complete(request())
     assert "Error" not in str(error.value) and len(str(error.value)) < 600 and str(error.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"error": {"message": "no", "code": 7, "type": "t", "param": "p"}}, "no 7 t"),
+        ({"error": {"message": "no", "code": None, "metadata": {"flagged_input": "x"}}}, "no flagged_input"),
+        (
+            {"detail": [{"loc": ["body", 0], "msg": "is wrong"}, {"loc": ["x"], "msg": "bad"}]},
+            "body.0: is wrong; x: bad",
+        ),
+        ({"detail": []}, '{"detail": []}'),
+        ({"detail": "not found"}, '{"detail": "not found"}'),
+        ({"other": 1}, '{"other": 1}'),
+    ],
+)
+def test_the_words_of_a_refusal_are_what_it_says_however_it_is_written(body, words):
+    error = error_from(400, {}, json.dumps(body), ())
+    assert error.words == words and error.status == 400 and error.param == (body.get("error") or {}).get("param", "")
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after-ms": "250", "retry-after": "7"}, 0.25),
+        ({"retry-after-ms": "soon", "retry-after": "7"}, 7.0),
+        ({"retry-after": "-7"}, 0.0),
+        ({"retry-after": "nan"}, 0.0),
+        ({"retry-after": "inf"}, 0.0),
+        ({"retry-after": "Thu, 01 Jan 1970 00:01:40 GMT"}, 60.0),
+        ({"retry-after": "Thu, 01 Jan 1970 00:00:10 GMT"}, 0.0),
+        ({"retry-after": "tomorrow"}, 0.0),
+        ({}, 0.0),
+    ],
+)
+def test_the_wait_that_a_refusal_asks_for_is_seconds_milliseconds_or_a_date(headers, seconds, monkeypatch):
+    monkeypatch.setattr(api_errors.time, "time", lambda: 40.0)
+    assert error_from(429, headers, "{}", ()).retry_after == seconds
