@@ -1,13 +1,15 @@
 """Why a child process died, as far as its last lines tell."""
 
+import contextlib
 import subprocess
 import sys
 from types import SimpleNamespace
 
 import pytest
 
+from cluster.engines.base import HubBusyError
 from cluster.engines.child_log import KEPT, ChildLog
-from cluster.engines.hub_answers import HubAnswer, hub_answer
+from cluster.engines.hub_answers import HubAnswer, fetch_small_files, hub_answer
 
 WORKER = "\x1b[0;36m(Worker_TP0 pid=71)\x1b[0;0m ERROR 11-23 10:02:01 [multiproc_executor.py:953] "
 
@@ -79,3 +81,22 @@ BUSY = HubAnswer("429 for HEAD https://hub/m", busy=True)
 )
 def test_the_last_request_that_was_refused_and_not_made_again_is_what_a_hub_said(printed, answer):
     assert hub_answer(OSError("no such file"), printed) == answer
+
+
+@pytest.mark.parametrize(("status", "busy"), [(429, True), (503, True), (404, False), (0, False)])
+def test_small_files_of_a_model_on_the_hub_are_fetched_and_only_a_busy_hub_is_waited_for(status, busy, monkeypatch):
+    asked = []
+
+    def download(model, revision, ignore_patterns):
+        asked.append((model, revision, "*.safetensors" in ignore_patterns))
+        error = RuntimeError("refused")
+        error.response = SimpleNamespace(status_code=status or None, headers={"Retry-After": "7"})
+        raise error
+
+    monkeypatch.setitem(sys.modules, "huggingface_hub", SimpleNamespace(snapshot_download=download))
+    for elsewhere in ("/a/folder", "tiny", "a/b/c"):
+        fetch_small_files(elsewhere, None)
+    assert asked == []
+    with pytest.raises(HubBusyError, match="org/m cannot be read") if busy else contextlib.nullcontext() as raised:
+        fetch_small_files("org/m", "r")
+    assert asked == [("org/m", "r", True)] and (not busy or raised.value.retry_after == 7.0)

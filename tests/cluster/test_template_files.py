@@ -1,12 +1,15 @@
 """What a plan knows of a chat template on this machine: its variables, whether it passes chats on, where replies begin."""
 
+import contextlib
 import json
 import os
+from types import SimpleNamespace
 
 import pytest
 
 from cluster.cli import main
 from cluster.config.settings import load_settings
+from cluster.engines import template_files
 from cluster.engines.prompt_check import arranged, arrangements, choose_arrangement
 from cluster.engines.template_files import (
     OPENING,
@@ -212,3 +215,21 @@ def test_deterministic_runs_set_vllms_variable(monkeypatch, deterministic):
     monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))  # which gets the folder of torch_compat
     prepare_environment(local=False, deterministic=deterministic)
     assert os.environ[BATCH_INVARIANT] == str(int(deterministic))
+
+
+@pytest.mark.parametrize(
+    ("ended", "said"), [(-9, r"more than \d+ seconds"), (1, r"more than \d+ MiB of memory"), (0, "")]
+)
+def test_a_template_is_tried_in_a_process_of_its_own_whose_end_says_what_it_exceeded(ended, said, monkeypatch):
+    asked = []
+
+    def run(command, **given):
+        asked.append(json.loads(given["input"]))
+        return SimpleNamespace(returncode=ended)
+
+    text = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}<|assistant|>{# " + f"{ended} #}}"
+    monkeypatch.setattr(template_files.subprocess, "run", run)
+    settings = {"type": "vllm", "model": "m", "chat_template": text, "system_role": "user", "keeps_reasoning": False}
+    with pytest.raises(TemplateError, match=said) if said else contextlib.nullcontext():
+        template_files.check_template(settings)
+    assert (asked[0]["text"], asked[0]["asked"]) == (text, [0, "user", False])
