@@ -114,15 +114,21 @@ def test_turns_are_numbered_as_asked_and_recorded_with_all_they_carry():
     def oracle():
         return "red"
 
+    def left(action):
+        return 3.0
+
+    def told():
+        return ()
+
     async def ask():
         return await asyncio.gather(
             conversation.ask(CHAT, options=("red", "green"), oracle=oracle, shortcuts={"first": oracle}),
-            conversation.ask(CHAT[:1], labels=("A", "B")),
+            conversation.ask(CHAT[:1], labels=("A", "B"), schema="{}", remaining=left, features=told),
         )
 
     first, second = asyncio.run(ask())
     assert first.turn == Turn(EPISODE, 0, CHAT, ("red", "green"), (), oracle, {"first": oracle})
-    assert second.turn == Turn(EPISODE, 1, CHAT[:1], (), ("A", "B"), None, {})
+    assert second.turn == Turn(EPISODE, 1, CHAT[:1], (), ("A", "B"), None, {}, "{}", left, told)
     assert conversation.turns == {0: first, 1: second} and list(conversation.turns) == [1, 0]
     assert (first.reply.text, first.reply.reasoning, first.reply.finish) == ("0", "hm 0", "length")
     assert (second.reply.text, second.reply.completion_tokens) == ("1", 7)

@@ -1,5 +1,6 @@
 """Figures: what each suite states, how those of several runs are joined, and that every kind is drawn."""
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -166,6 +167,41 @@ def test_a_caption_counts_what_stands_behind_a_value():
     rows = Series("difference", ("all", "easy"), (Estimate(0.1, -0.1, 0.3, 40), Estimate(0.2, 0.05, 0.35, 20)))
     made = Figure("f", "F", "dots", (rows,), intervals="95 % confidence", unit="games", line=0.0)
     assert made.caption == "F. Bars: 95 % confidence; n = 20 to 40 games a value."
+
+
+def test_a_caption_tells_of_bars_and_counts_only_where_they_are_and_ends_each_sentence_once():
+    bare, whole = Estimate(0.5, math.nan, math.nan, 3), Estimate(0.25, 0.1, 0.4, 1)
+
+    def caption(*values, title="F.", **rest):
+        row = Series("s", tuple(map(str, range(len(values)))), values)
+        return Figure("f", title, "dots", (row,), intervals="95 %", **rest).caption
+
+    assert caption(0.5, notes=("One.", "Two.")) == "F. One. Two."
+    assert caption(bare, None) == "F. n = 3 episodes a value."
+    assert caption(whole, title="G") == "G. Bars: 95 %."
+    assert caption(bare, whole, dataclasses.replace(whole, n=1234)) == "F. Bars: 95 %; n = 3 to 1,234 episodes a value."
+    assert caption(Estimate(math.nan, math.nan, math.nan, 9)) == "F."
+
+
+def test_a_figure_as_json_has_every_part_and_no_number_that_json_lacks():
+    rows = (
+        Series("a", ("p", 2.5), (SHARE, None), "easy"),
+        Series("b", (Estimate(3.0, 1.0, math.inf, 4),), (math.nan,), "hard", reference=True),
+    )
+    texts = {"x_label": "X", "y_label": "Y", "notes": ("n", "m"), "intervals": "I", "unit": "games"}
+    made = Figure("f", "F", "points", rows, limits=(0, 1.5), logarithmic=True, line=0.25, **texts)
+    share, wide = ({"mean": 0.5, "low": 0.25, "high": 0.75, "n": 8}, {"mean": 3.0, "low": 1.0, "high": None, "n": 4})
+    assert made.to_json() == {
+        **{"name": "f", "title": "F", "kind": "points"},
+        "series": [
+            {"name": "a", "panel": "easy", "reference": False, "x": ["p", 2.5], "y": [share, None]},
+            {"name": "b", "panel": "hard", "reference": True, "x": [wide], "y": [None]},
+        ],
+        **{"x_label": "X", "y_label": "Y", "limits": [0, 1.5], "notes": ["n", "m"]},
+        **{"intervals": "I", "unit": "games", "line": 0.25, "logarithmic": True},
+    }
+    plain = Figure("f", "F", "dots", ()).to_json()
+    assert (plain["limits"], plain["line"], plain["logarithmic"], plain["unit"]) == (None, None, False, "episodes")
 
 
 def test_a_caption_goes_with_each_figure_for_latex():

@@ -9,8 +9,10 @@ import pyarrow as pa
 import pytest
 
 from evals import suite as module
+from evals.errors import SuiteError
 from evals.figures import Series
 from evals.ledger.columns import Column
+from evals.ledger.parts import LedgerChangedError, LedgerDamagedError
 from evals.ledger.records import plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
 from evals.players import BUILT_IN_PLAYERS, ShortcutPlayer
@@ -25,7 +27,7 @@ from evals.suite import (
     plan_for,
     play_episode,
 )
-from evals.suite_results import suite_results
+from evals.suite_results import suite_figures, suite_results, suite_view
 from evals.suites.bundle import Bundle
 from evals.suites.kidgym import KidGymSuite
 from evals.suites.kumo import KumoSuite
@@ -282,6 +284,40 @@ def test_partial_credit_and_the_title_reach_the_default_table_and_map():
     expected = mean_estimate([0.5, 0.5, 0.0, *[0.5] * 6], [0, 1, 2, 0, 0, 1, 3, 4, 5])
     assert half == expected and half.low > 0, "repeats of a game count as one game"
     assert success_figure("s", run_of(games), "The Suite").title == "The Suite: success"
+
+
+class Broken(Coins):
+    """Fails at whatever it is to show of a run."""
+
+    error = KeyError("x")
+
+    def results(self, run, section):
+        raise self.error
+
+    figures = view = lambda self, *given: self.results(*given, "")
+
+
+def test_an_error_of_a_suite_says_whose_it_is_and_at_what_and_a_changing_ledger_is_no_fault_of_a_suite():
+    run = run_of([])
+    both = Bundle("both", (ToySuite(), Broken()))
+    with pytest.raises(SuiteError, match=r"the suite coins cannot make its paper of this run: KeyError: 'x'"):
+        suite_results(both, run, "paper")
+    with pytest.raises(SuiteError, match=r"the suite coins cannot draw its figures of this run: KeyError: 'x'"):
+        suite_figures(both, run)
+    for error in (LedgerChangedError("gone"), LedgerDamagedError([])):
+        with pytest.raises(type(error)), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Broken, "error", error)
+            suite_results(Broken(), run, "scores")
+
+
+def test_an_episode_whose_suite_cannot_rebuild_it_is_shown_plainly_with_the_reason_first():
+    (row,) = records_to_table([done()], {"kumo.tests": pa.int32(), "kumo.predicted": pa.string()}).to_pylist()
+    plain = default_view(row)
+    reason = "without the help of the suite coins: KeyError: 'x'"
+    shown = suite_view(Broken(), row)
+    assert next(iter(shown.facts)) == "shown"
+    assert shown == dataclasses.replace(plain, facts={"shown": reason, **plain.facts})
+    assert suite_view(Coins(), row) == plain
 
 
 # --- suites joined into one ------------------------------------------------------------------------------------------
