@@ -1,5 +1,7 @@
 """Parquet files from outside: what would fill the memory is refused before it is read."""
 
+import re
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -88,3 +90,18 @@ def test_a_column_twice_is_refused(tmp_path):
 def test_a_folder_is_no_file(tmp_path):
     with pytest.raises(FileError, match="folder"):
         open_parquet(tmp_path)
+
+
+@pytest.mark.parametrize("values", [repeated("x" * 1000, FEW), pa.array([7] * FEW), nested(repeated("yz" * 700, FEW))])
+def test_exactly_as_much_memory_as_is_allowed_may_be_taken(tmp_path, monkeypatch, values):
+    path = written(tmp_path / "a.parquet", pa.table({"a": values, "b": ["other"] * FEW}))
+    monkeypatch.setattr(module, "MOST_RATIO", 0)
+    monkeypatch.setattr(module, "MOST_BYTES", 1)
+    with pytest.raises(FileError, match="bytes of memory") as refused:
+        open_parquet(path)
+    takes = int(re.search(r"would take ([\d,]+) bytes", str(refused.value))[1].replace(",", ""))
+    monkeypatch.setattr(module, "MOST_BYTES", takes - 1)
+    with pytest.raises(FileError, match=f"takes? {takes:,} bytes of memory, where at most {takes - 1:,} are read"):
+        open_parquet(path)
+    monkeypatch.setattr(module, "MOST_BYTES", takes)
+    assert read_parquet(path).num_rows == FEW

@@ -15,6 +15,7 @@ from evals.suites.kumo import KumoSuite
 from evals.suites.kumo.lab.analysis.analyze import OpenedRun, analyze
 from evals.suites.kumo.lab.pipeline import book_prompts, prompts
 from evals.suites.kumo.lab.pipeline.proposals import schema_of
+from evals.suites.kumo.lab.pipeline.suite import KumoPipeline
 from evals.suites.kumo.lab.trajectories.forms import FORMS
 from evals.suites.kumo.lab.trajectories.plays import Recipe, rows_of
 from evals.suites.kumo.likely import KumoLikelySuite
@@ -141,7 +142,7 @@ def test_games_of_evidence_are_what_they_were():
     check_golden("kumo_likely", "\n".join(parts))
 
 
-def test_what_the_lab_asks_and_writes_is_what_it_was():
+def test_what_the_lab_asks_and_writes_is_what_it_was(tmp_path):
     def text_of(chat):
         return "\n".join(f"[{said.role}] {' '.join(map(str, said.parts))}" for said in chat)
 
@@ -177,6 +178,9 @@ def test_what_the_lab_asks_and_writes_is_what_it_was():
         "",
         text_of(chats["revise"]),
     ]
+    for episode in KumoPipeline(str(tmp_path), proposals=7, per_reply=3).plan():
+        place = f"{episode.task} {episode.level} {episode.mode} {episode.index} {episode.seed}"
+        parts.append(f"{episode.id[:12]} {place} {episode.budget} {episode.calls:g} {episode.prompt_tokens:.0f}")
     for reasons, plays in ((True, 2), (False, 1)):
         rows = rows_of(Recipe("knots", book="table", seed=3, plays=plays, reasons=reasons), task)
         for name, form in FORMS.items():
