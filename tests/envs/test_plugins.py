@@ -55,6 +55,28 @@ def test_a_folder_s_names_are_listed_without_importing_anything(folder):
     assert plugins.registered("raycade.suites").keys() >= {"kumo", "mine"}, "beside those of installed packages"
 
 
+def test_a_name_is_summed_up_by_the_first_line_of_its_module_which_is_not_imported(folder):
+    modules = {
+        "told_module": '"""``raycade told``: Does 5 % of it: the rest.\n\nMore."""\nraise SystemExit\n',
+        "told_package/inner": '"""``inner``: Deep things."""\n',
+        "told_package/__init__": '"""``outer``: Not asked for."""\n',
+        "told_nothing": "x = 1\n",
+        "told_badly": '"""``bad``: Broken."""\ndef (\n',
+    }
+    (folder / "told_package").mkdir()
+    for name, text in modules.items():
+        (folder / f"{name}.py").write_text(text)
+    wanted = {
+        "told_module:Thing": "Does 5 %% of it: the rest",
+        "told_package.inner:x": "Deep things",
+        **dict.fromkeys(("told_nothing", "told_badly", "told_nowhere"), ""),
+    }
+    lines = [f'name{number} = "{value}"\n' for number, value in enumerate(wanted)]
+    (folder / "plugins.toml").write_text(f'["raycade.none"]\n{"".join(lines)}')
+    told = [plugins.summary("raycade.none", f"name{number}") for number in range(len(wanted))]
+    assert told == [*wanted.values()] and not {name.partition("/")[0] for name in modules} & sys.modules.keys()
+
+
 @pytest.mark.parametrize(
     "toml",
     ['["raycade.none"]\nours = "mine_module:Thing"\n', "not TOML", '["raycade.none"]\nmine = 3\n', None],
