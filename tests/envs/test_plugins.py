@@ -114,6 +114,21 @@ def test_what_cannot_be_imported_is_named_with_what_it_lacks(folder, code, named
     sys.modules.pop("mine_module", None)
 
 
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("kumo", ": pip install 'raycade[kumo]'"),
+        ("kumo_likely", ": pip install 'raycade[kumo]'"),
+        ("bundle", ""),
+        ("no", ""),
+    ],
+)
+def test_a_package_that_is_missing_is_told_with_the_extra_that_brings_it(name, remedy):
+    """That of the name, or the one that its entry point states."""
+    said = plugins.missing_package("raycade.suites", name, ModuleNotFoundError("", name="some_package"))
+    assert said == f"{name} needs the Python package 'some_package', which is not installed{remedy}"
+
+
 def test_a_picture_of_another_package_is_rebuilt_by_its_registered_name(folder):
     (folder / "plugins.toml").write_text('["raycade.pictures"]\ndots = "dots_module:Dots"\n')
     (folder / "dots_module.py").write_text(
