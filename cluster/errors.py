@@ -21,5 +21,5 @@ class RunFailedError(Exception):
     """The run cannot continue. Finished episodes are in the ledger; the same command resumes. Exit code 1."""
 
 
-class SpendCapError(RunFailedError):
-    """The run has spent what it may. It resumes with a higher cap. Exit code 75."""
+class ResumableError(RunFailedError):
+    """The run has spent, or waited, as much as it may. It resumes with a higher limit. Exit code 75."""

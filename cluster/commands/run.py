@@ -20,7 +20,7 @@ from cluster.config.model import ModelSettings
 from cluster.config.settings import Settings, check_environment
 from cluster.console import say, say_status, show_summary, warn
 from cluster.driver.driver import Driver, plays_locally
-from cluster.errors import BAD_INPUT, CONTINUE, RUN_FAILED, RunFailedError, SpendCapError, UserError
+from cluster.errors import BAD_INPUT, CONTINUE, RUN_FAILED, ResumableError, RunFailedError, UserError
 from cluster.hosted.inline import check_inline, play_inline
 from cluster.models.hardware import check_parallel
 from cluster.observe.performance import note_session
@@ -67,8 +67,8 @@ def code_of(error: UserError | RunFailedError) -> int:
     """The exit code of a run that ended with an error."""
     if isinstance(error, UserError):
         return BAD_INPUT
-    # It can be resumed, with a higher cap.
-    if isinstance(error, SpendCapError):
+    # It can be resumed, with a higher limit.
+    if isinstance(error, ResumableError):
         return CONTINUE
     return RUN_FAILED
 

@@ -21,7 +21,7 @@ from cluster.concurrency import all_of, first_of, within
 from cluster.config.settings import Settings
 from cluster.console import warn
 from cluster.driver.replica_pool import ReplicaPool
-from cluster.errors import RunFailedError, SpendCapError
+from cluster.errors import ResumableError, RunFailedError
 from cluster.live import LiveWriter
 from cluster.observe.progress import Progress
 from cluster.observe.run_statistics import RunStatistics
@@ -230,8 +230,8 @@ class Driver:
                 lane.pool.lost(report.lost)
             self.stats.report(name, report)
             self.progress.update()
-            if report.cap_reached:
-                raise SpendCapError(report.engine_closed)
+            if report.resumable:
+                raise ResumableError(report.engine_closed)
             if report.engine_closed:
                 raise RunFailedError(f"the engine stopped answering: {report.engine_closed}")
             yield report

@@ -306,7 +306,7 @@ class ReplicaPool:
     async def _note(self, name: str, account: Account) -> None:
         """Write an engine's account; while the disk is full, it may send no request."""
         self.journal.note(name, Spending(account.spent, account.in_flight, account.highest))
-        self.stats.replica_spent(name, account.spent)
+        self.stats.replica_spent(name, account.spent, account.counted_before)
         for tries in itertools.count(1):
             try:
                 await asyncio.to_thread(self.journal.write)

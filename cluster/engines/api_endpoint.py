@@ -93,7 +93,7 @@ class Endpoint:
         """None: each request is new."""
         return None
 
-    def note_price(self, body: Mapping[str, Any], name: str, price: float) -> None:
+    def note_price(self, body: Mapping[str, Any], name: str, price: float, unreadable: bool = False) -> None:
         """Nothing is to be noted."""
 
     async def check(self) -> None:

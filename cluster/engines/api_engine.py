@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NoReturn, Protocol
 from cluster.engines.api_answer import Answer, Usage
 from cluster.engines.api_errors import EndpointError
 from cluster.engines.api_limited import EndpointClosedError, LimitedEndpoint
-from cluster.engines.base import Account, Engine, EngineClosedError, Request, SpendCapReachedError
+from cluster.engines.base import Account, Engine, EngineClosedError, EngineWaitsError, Request, SpendCapReachedError
 from evals.types import PlayerError, PromptTooLong, Reply, message
 
 FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
@@ -193,6 +193,8 @@ class ApiEngine(Engine):
 
     def _refuse(self, error: EndpointError, body: Mapping[str, Any]) -> NoReturn:
         """Raise what a refusal means to its request, or to all of them."""
+        if error.goes_on:
+            raise self._close(str(error), EngineWaitsError)
         if error.meaning == "lasting":
             raise self._close(f"the endpoint refuses all requests: {error}")
         if error.meaning == "too long":

@@ -9,7 +9,7 @@ import re
 import time
 import unicodedata
 from collections.abc import Collection, Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from cluster.engines.base import EngineError
 from cluster.engines.redaction import redacted
@@ -43,6 +43,8 @@ class EndpointError(EngineError):
     """One try failed at the endpoint or on the way there; the message is safe to show."""
 
     kind = "endpoint"
+    goes_on: ClassVar[bool] = False
+    """Whether nothing is wrong: the run has waited as long as it may, and the same command goes on waiting."""
 
     def __init__(
         self,

@@ -42,8 +42,8 @@ class Connection(Protocol):
         """What of the run's spending is for this very request, if it was sent before; else it may cost ``most``."""
         ...
 
-    def note_price(self, body: Mapping[str, Any], name: str, price: float) -> None:
-        """Note the price of a request that was answered; called before the price is counted."""
+    def note_price(self, body: Mapping[str, Any], name: str, price: float, unreadable: bool = False) -> None:
+        """Note the price of a request that was answered, be it ``unreadable``; called before the price is counted."""
         ...
 
     async def check(self) -> None:
@@ -146,6 +146,8 @@ class LimitedEndpoint:
                 payment.price = max(payment.price, payment.most)
             payment.priced = True
             payment.price = error.price = payment.price if error.may_cost else 0.0
+            if error.unreadable:
+                self.http.note_price(body, request.id, payment.price, unreadable=True)
             raise
         payment.price = self._price(answer.usage, most, payment)
         if answer.usage.prompt is not None:

@@ -80,8 +80,12 @@ class EngineClosedError(EngineError):
     """The engine will answer no further requests (an invalid key, for example): the run stops and can be resumed."""
 
 
-class SpendCapReachedError(EngineClosedError):
-    """The engine has spent what the run may spend: the run stops, and resumes with a higher cap."""
+class EngineWaitsError(EngineClosedError):
+    """Nothing is wrong: the engine has spent or waited as much as it may. The same command goes on, with a higher limit."""
+
+
+class SpendCapReachedError(EngineWaitsError):
+    """The engine has spent what the run may spend."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,8 @@ class Account:
     """Price of the most expensive request so far."""
     number: int
     """Of the latest request that ``in_flight`` includes; requests are numbered from 1."""
+    counted_before: float = 0.0
+    """What earlier sessions counted for requests that this one has settled; ``spent`` has only the differences from it."""
 
 
 MANY = 10_000

@@ -54,6 +54,8 @@ class Spend:
         self.completion_price = completion_price
         self.cap = math.inf if cap is None else cap
         self.spent = 0.0
+        self._counted_before = 0.0
+        """What earlier sessions counted for requests that this one has settled."""
         self._elsewhere = 0.0
         self._reserved: dict[int, Payment] = {}
         """Requests in flight, by their numbers."""
@@ -112,7 +114,7 @@ class Spend:
                 )
             owed = self._reserved.keys() - self._unsent if closed else self._reserved.keys()
             in_flight = sum(self._reserved[number].most for number in owed)
-            return Account(self.spent, in_flight, self._highest, self._number)
+            return Account(self.spent, in_flight, self._highest, self._number, self._counted_before)
 
     @asynccontextmanager
     async def payment(self, most: float, counted: float | None = None) -> AsyncIterator[Payment]:
@@ -141,6 +143,7 @@ class Spend:
                 yield again
             finally:
                 self.spent += max(0.0, again.price) - counted
+                self._counted_before += counted
             return
         number = await self._reserve(most)
         payment = self._reserved[number]

@@ -66,6 +66,8 @@ class RunStatistics:
     """Money that earlier sessions spent."""
     _spent: dict[str, float] = field(default_factory=dict)
     """Spending reported by each replica, failed tries included."""
+    _counted_before: dict[str, float] = field(default_factory=dict)
+    """By replica: what earlier sessions counted for requests that this one has settled."""
     _reports: dict[str, Report] = field(default_factory=dict)
     counts: PlayerCounts = field(default_factory=PlayerCounts)
     """Sum over all runners, dead ones included."""
@@ -126,9 +128,12 @@ class RunStatistics:
             self.playing_since = time.monotonic()
             self._work_done = 0.0  # what built-in players did meanwhile says nothing of the model's speed
 
-    def replica_spent(self, replica: str, spent: float) -> None:
-        """Record a replica's spending; dead replicas stay counted."""
-        self._spent[replica] = max(spent, self._spent.get(replica, 0.0))
+    def replica_spent(self, replica: str, spent: float, counted_before: float = 0.0) -> None:
+        """Record a replica's spending, and what earlier sessions counted of it; dead replicas stay counted."""
+        total = self._spent.get(replica, 0.0) + self._counted_before.get(replica, 0.0)
+        if spent + counted_before >= total:
+            self._spent[replica] = spent
+            self._counted_before[replica] = counted_before
 
     @property
     def spent(self) -> float:
@@ -136,7 +141,8 @@ class RunStatistics:
 
         A killed replica may have spent more than it last reported.
         """
-        return self.spent_before + max(sum(self._spent.values()), self.counts.cost)
+        replies = self.counts.cost - sum(self._counted_before.values())
+        return self.spent_before + max(sum(self._spent.values()), replies)
 
     @property
     def gpu_hours(self) -> float:

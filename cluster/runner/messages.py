@@ -140,8 +140,8 @@ class Report:
     counts: PlayerCounts = field(default_factory=PlayerCounts)
     engine_closed: str = ""
     """Why no engine will answer further requests, if so."""
-    cap_reached: bool = False
-    """Whether that is because the run has spent what it may."""
+    resumable: bool = False
+    """Whether that is because the run has spent, or waited, as much as it may."""
     use: Mapping[str, ReplicaUse] = field(default_factory=dict)
     """Slot use of each replica that was ever assigned to it."""
     moves: int = 0

@@ -8,7 +8,7 @@ import math
 import time
 from typing import Literal
 
-from cluster.engines.base import EngineClosedError, EngineDiedError, EngineError, Request, SpendCapReachedError
+from cluster.engines.base import EngineClosedError, EngineDiedError, EngineError, EngineWaitsError, Request
 from cluster.runner.hedging import LatencyTracker
 from cluster.runner.messages import PlayerCounts, ReplicaPort
 from cluster.runner.router import Router, Ticket
@@ -63,8 +63,8 @@ class ModelPlayer:
         self._shared = SharedCalls()
         self.engine_closed = ""
         """Why no engine will answer further requests, if so; the run stops."""
-        self.cap_reached = False
-        """Whether that is because the run has spent what it may."""
+        self.resumable = False
+        """Whether that is because the run has spent, or waited, as much as it may."""
         self.lost = asyncio.Queue[str]()
         """Names of replicas whose engine died; the driver replaces them."""
 
@@ -108,7 +108,7 @@ class ModelPlayer:
                     ) from error
             except EngineClosedError as error:
                 self.engine_closed = str(error)
-                self.cap_reached = isinstance(error, SpendCapReachedError)
+                self.resumable = isinstance(error, EngineWaitsError)
                 raise EpisodeAbandonedError(self.engine_closed) from error
             except EngineError as error:
                 failures += 1

@@ -199,7 +199,7 @@ class Runner:
             lost=tuple(lost),
             counts=self.model.counts,
             engine_closed=self.model.engine_closed,
-            cap_reached=self.model.cap_reached,
+            resumable=self.model.resumable,
             use=self._use,
             moves=router.moves,
             waiting=router.waiting,

@@ -13,7 +13,7 @@ from cluster.commands import run as module
 from cluster.commands.resume import Resume
 from cluster.commands.run import run
 from cluster.config.settings import ClusterSettings, load_settings
-from cluster.errors import BAD_INPUT, CONTINUE, RUN_FAILED, RunFailedError, SpendCapError, UserError
+from cluster.errors import BAD_INPUT, CONTINUE, RUN_FAILED, ResumableError, RunFailedError, UserError
 from cluster.ray_backend import actors
 from cluster.storage.provenance import read_versions
 from cluster.storage.stored_run import Run
@@ -102,7 +102,7 @@ def test_a_played_run_ends_with_1_where_results_or_episodes_lack(written, missin
 
 
 def test_an_error_ends_a_run_with_the_code_of_its_kind():
-    errors = (UserError("x"), RunFailedError("x"), SpendCapError("x"))
+    errors = (UserError("x"), RunFailedError("x"), ResumableError("x"))
     assert [module.code_of(each) for each in errors] == [BAD_INPUT, RUN_FAILED, CONTINUE]
 
 
@@ -296,7 +296,7 @@ def test_a_stopped_run_leaves_without_tables_and_says_how_to_go_on(world, tmp_pa
 
 def test_a_reached_spend_cap_ends_like_a_stopped_run(tmp_path, capsys):
     def play(*_):
-        raise SpendCapError("the spend cap is reached: 0.0051 of 0.0050")
+        raise ResumableError("the spend cap is reached: 0.0051 of 0.0050")
 
     settings = load_settings([*SMALL, "model=simulated", f"run_dir={tmp_path / 'run'}"])
     assert module.run_and_show(settings, play) == CONTINUE

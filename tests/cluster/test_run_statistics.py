@@ -234,6 +234,17 @@ def test_spent_is_what_replicas_said_or_replies_cost_whichever_is_more(stats):
     assert stats.spent == 6.0
 
 
+def test_what_an_earlier_session_counted_for_a_request_is_not_spent_again_when_it_is_answered(stats):
+    stats.spent_before = 27.0
+    stats.report("a", report(PlayerCounts(cost=8.0)))
+    stats.replica_spent("r.0", -19.0, 27.0)
+    assert stats.spent == 8.0
+    stats.replica_spent("r.0", 0.0)
+    assert stats.spent == 8.0, "a late report"
+    stats.report("a", report(PlayerCounts(cost=9.0)))
+    assert stats.spent == 9.0
+
+
 def test_add_adds_and_subtracts_each_number():
     total = ReplicaUse(1, 2.0, 3.0, 4.0)
     add(total, ReplicaUse(1, 1.0, 1.0, 1.0))

@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 
 from cluster.commands import sweep as module
 from cluster.commands.report import Results
-from cluster.errors import RunFailedError, SpendCapError, UserError
+from cluster.errors import ResumableError, RunFailedError, UserError
 from tests.cluster.test_cli import SMALL, run_here
 
 
@@ -42,7 +42,7 @@ def test_a_sweep_plays_every_run(sweep):
 
 @pytest.mark.parametrize("group", [None, "mine"])
 def test_a_run_that_fails_stops_no_other_and_one_that_was_stopped_stops_all(monkeypatch, capsys, group):
-    ends = [0, 1, RunFailedError("broken"), UserError("wrong"), SpendCapError("all is spent"), 0, 75]
+    ends = [0, 1, RunFailedError("broken"), UserError("wrong"), ResumableError("all is spent"), 0, 75]
     played, shown, left = [], [], list(ends)
 
     def run(settings):

@@ -32,12 +32,18 @@ CONCERN_TURNS = ("refused", "filtered", "too long")
 
 
 class BatchStoppedError(EndpointError):
-    """Jobs can be sent no more, or took too long; they are found again when the run is resumed."""
+    """Jobs can be sent or looked at no more; they are found again when the run is resumed."""
 
     @property
     def meaning(self) -> Meaning:
         """All turns would meet it."""
         return "lasting"
+
+
+class BatchWaitError(BatchStoppedError):
+    """A job takes longer than the run may wait."""
+
+    goes_on = True
 
 
 @dataclass(frozen=True)
@@ -100,11 +106,13 @@ class BatchConnection(ClientConnection):
         self._queue[turn] = most
         return None
 
-    def note_price(self, body: Mapping[str, Any], name: str, price: float) -> None:
-        """As ``Connection.note_price``."""
+    def note_price(self, body: Mapping[str, Any], name: str, price: float, unreadable: bool = False) -> None:
+        """As ``Connection.note_price``; a turn whose answer is unreadable is asked again in another job."""
         turn = self.store.turn_id(name, body)
         if turn in self.store.counted:
             self.store.priced(turn, price)
+        if unreadable and turn in self.store.answers:
+            self.store.unreadable(turn)
 
     async def complete(self, body: Mapping[str, Any], name: str = "") -> Any:
         """Wait for the answer of the job that holds a turn, sending it in the next one if none does."""
@@ -235,12 +243,25 @@ class BatchConnection(ClientConnection):
                 self._came.set()
                 return
             self.store.sent(job, found)
-        await self._until_ended(job.batch, job.since)
-        self._hand_out(job, await self._answers(job))
+        try:
+            await self._until_ended(job.batch, job.since)
+            self._hand_out(job, await self._answers(job))
+        except EndpointError as error:
+            if error.status != 404:
+                raise
+            raise BatchStoppedError(
+                f"the provider does not know the batch {job.batch} (any more): {error}. If it is gone for good, remove "
+                f"{self.store.path}: turns of its unfinished games are then asked, and paid, again"
+            ) from None
 
     def _hand_out(self, job: Job, answers: Mapping[str, Mapping[str, Any]]) -> None:
-        """Write down what a job answered, then give it to the games; turns without an answer are retried."""
-        self.store.answered({turn: self._redacted(answers.get(turn, EXPIRED)) for turn in job.turns})
+        """Write down what a job answered, then give it to the games; turns without an answer are retried.
+
+        Answers that belong to none of its turns may be those of the turns without one, and paid for.
+        """
+        has_strays = bool(answers.keys() - set(job.turns))
+        missing = UNREADABLE if has_strays else EXPIRED
+        self.store.answered({turn: self._redacted(answers.get(turn, missing)) for turn in job.turns})
         self.store.over(job)
         for turn in job.turns:
             self._bodies.pop(turn, None)
@@ -289,12 +310,12 @@ class BatchConnection(ClientConnection):
         """Ask again and again whether a job has ended.
 
         Raises:
-            BatchStoppedError: it took longer than the run may wait.
+            BatchWaitError: it took longer than the run may wait.
         """
         while not await self._step(lambda: self._format.has_ended(batch)):
             hours = (time.time() - since) / 3600
             if hours > self._pace.wait_hours:
-                raise BatchStoppedError(
+                raise BatchWaitError(
                     f"the batch {batch} has not ended for {hours:.1f} hours (model.engine.batch_wait_hours); the same "
                     "command, run again with more, goes on waiting"
                 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -24,7 +24,11 @@ CLOCKS_APART = 86400.0
 """Seconds by which this machine's clock and the provider's may differ: one that is not found is sent again, and paid again."""
 
 Answers = dict[str, Mapping[str, Any]]
-"""By turn: ``{"data": ...}``, or ``{"error": ..., "status": ...}``."""
+"""By turn: ``{"data": ...}``, or ``{"error": ..., "status": ...}``; under ``NOBODY`` what may answer any turn."""
+NOBODY = ""
+"""In place of a turn's id: an answer does not tell to which turn it belongs."""
+_NO_SUCH_FORM = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+"""What is raised by reading a line that is not of the form that the provider documents."""
 
 
 class Format(Protocol):
@@ -73,7 +77,7 @@ class OpenAIBatches:
         made = await self._client.batches.create(
             input_file_id=file.id, endpoint=self._endpoint, completion_window="24h", metadata={"raycade_job": key}
         )
-        return str(made.id)
+        return _id_of(made.id)
 
     async def candidates(self, key: str, turns: Sequence[str], since: float) -> list[str]:
         """As ``Format.candidates``: jobs carry our key."""
@@ -100,15 +104,31 @@ class OpenAIBatches:
         files = [file for file in (job.output_file_id, job.error_file_id) if file is not None]
         for file in files:
             content = await self._client.files.content(file)
-            for line in content.text.splitlines():
-                each = json.loads(line)
-                _note(found, each["custom_id"], _openai_answer(each))
+            for line in _lines(content.text):
+                _note(found, *_openai_answer(line))
         return found
 
 
 def _note(found: Answers, turn: str, answer: Mapping[str, Any]) -> None:
     """Keep what a line answers to a turn; two lines that contradict one another answer nothing that can be believed."""
-    found[turn] = answer if found.get(turn, answer) == answer else UNREADABLE
+    is_believed = found.get(turn, answer) == answer
+    found[turn] = answer if is_believed else UNREADABLE
+
+
+def _id_of(given: Any) -> str:
+    """The provider's id of a job that it has taken.
+
+    Raises:
+        EndpointError: it tells none; the job is looked for by its name.
+    """
+    if not isinstance(given, str) or not given:
+        raise EndpointError("the provider has taken a batch without telling its id", unreadable=True)
+    return given
+
+
+def _lines(text: str) -> Iterator[str]:
+    """The lines of a file of JSON; they end with a line feed alone, since other line ends may stand within JSON."""
+    return filter(str.strip, text.split("\n"))
 
 
 def _why(job: Any) -> str:
@@ -119,13 +139,21 @@ def _why(job: Any) -> str:
     return "; ".join(str(error.message) for error in errors)
 
 
-def _openai_answer(line: Mapping[str, Any]) -> Mapping[str, Any]:
-    if line.get("error"):
-        return EXPIRED if line["error"].get("code") == "batch_expired" else _error(500, json.dumps(line))
-    response = line["response"]
-    if response["status_code"] != 200:
-        return _error(response["status_code"], json.dumps(response["body"]))
-    return {"data": response["body"]}
+def _openai_answer(text: str) -> tuple[str, Mapping[str, Any]]:
+    """The turn that a line answers, and how."""
+    turn = NOBODY
+    try:
+        line = json.loads(text)
+        turn = str(line["custom_id"])
+        error = line.get("error")
+        if error:
+            return turn, EXPIRED if error.get("code") == "batch_expired" else _error(500, text)
+        response = line["response"]
+        if response["status_code"] != 200:
+            return turn, _error(int(response["status_code"]), json.dumps(response["body"]))
+        return turn, {"data": response["body"]}
+    except _NO_SUCH_FORM:
+        return turn, UNREADABLE
 
 
 class AnthropicBatches:
@@ -143,7 +171,7 @@ class AnthropicBatches:
     async def create(self, key: str, bodies: Mapping[str, Mapping[str, Any]]) -> str:
         """As ``Format.create``."""
         requests = [{"custom_id": turn, "params": {**body, **self._further}} for turn, body in bodies.items()]
-        return str((await self._batches.create(requests=requests)).id)
+        return _id_of((await self._batches.create(requests=requests)).id)
 
     async def candidates(self, key: str, turns: Sequence[str], since: float) -> list[str]:
         """As ``Format.candidates``: jobs have no names, so those of that time with as many requests."""
@@ -162,20 +190,36 @@ class AnthropicBatches:
 
     async def answers(self, batch: str) -> Answers:
         """As ``Format.answers``."""
-        url = (await self._batches.retrieve(batch)).results_url or ""
+        url = (await self._batches.retrieve(batch)).results_url
+        # Results are kept for 29 days.
+        if not url:
+            return {NOBODY: UNREADABLE}
         if urlsplit(url).netloc != self._host:  # the client would send the key there
             raise EndpointError("the batch's results lie at another address than the endpoint's", 403)
+        content = await self._batches.with_raw_response.results(batch)
         found: Answers = {}
-        async for line in await self._batches.results(batch):
-            result = line.result
-            if result.type == "succeeded":
-                _note(found, line.custom_id, {"data": plain(result.message)})
-            elif result.type == "errored":
-                error = result.error.error
-                _note(found, line.custom_id, _error(STREAMED.get(error.type, 500), plain_text(error)))
-            else:
-                _note(found, line.custom_id, EXPIRED)
+        for line in _lines(await content.text()):
+            _note(found, *_anthropic_answer(line))
         return found
+
+
+def _anthropic_answer(text: str) -> tuple[str, Mapping[str, Any]]:
+    """The turn that a line answers, and how."""
+    from anthropic.types.messages import MessageBatchIndividualResponse
+
+    turn = NOBODY
+    try:
+        line = json.loads(text)
+        turn = str(line["custom_id"])
+        result = MessageBatchIndividualResponse.construct(**line).result
+        if result.type == "succeeded":
+            return turn, {"data": plain(result.message)}
+        if result.type == "errored":
+            error = result.error.error
+            return turn, _error(STREAMED.get(error.type, 500), plain_text(error))
+        return turn, EXPIRED
+    except (*_NO_SUCH_FORM, EndpointError):
+        return turn, UNREADABLE
 
 
 class GeminiBatches:
@@ -198,7 +242,7 @@ class GeminiBatches:
             contents, config = typed(body)
             requests.append(types.InlinedRequest(contents=contents, config=config, metadata={"key": turn}))
         made = await self._batches.create(model=self._model, src=requests, config={"display_name": key})
-        return str(made.name)
+        return _id_of(made.name)
 
     async def candidates(self, key: str, turns: Sequence[str], since: float) -> list[str]:
         """As ``Format.candidates``: jobs carry our key as their name."""
@@ -226,7 +270,7 @@ class GeminiBatches:
             responses = job.dest.inlined_responses or []
         for each in responses:
             metadata = each.metadata or {}
-            turn = metadata.get("key", "")
+            turn = metadata.get("key", NOBODY)
             if each.response is not None:
                 _note(found, turn, {"data": plain(each.response)})
             else:

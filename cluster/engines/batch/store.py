@@ -128,6 +128,10 @@ class Store:
         """What a turn did cost takes the place of what it might."""
         self._write({"priced": turn, "price": price})
 
+    def unreadable(self, turn: str) -> None:
+        """What was answered to a turn is no answer: its next attempt has another id."""
+        self._write({"unreadable": turn})
+
     def _write(self, *lines: dict[str, Any]) -> None:
         with self.path.open("ab") as file:
             file.write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
@@ -150,12 +154,17 @@ class Store:
             del self.jobs[line["dropped"]]
         elif "priced" in line:
             self.counted[line["priced"]] = _amount(line["price"])
+        elif "unreadable" in line:
+            self._failed(line["unreadable"])
         else:
             if "data" not in line:
                 line = {**line, "error": str(line["error"]), "status": int(line["status"])}
-                base, _, attempt = line["turn"].rpartition("-")
-                self.failures[base] = max(self.failures.get(base, 0), int(attempt) + 1)
+                self._failed(line["turn"])
             self.answers[line["turn"]] = line
+
+    def _failed(self, turn: str) -> None:
+        base, _, attempt = turn.rpartition("-")
+        self.failures[base] = max(self.failures.get(base, 0), int(attempt) + 1)
 
 
 def _amount(value: Any) -> float:

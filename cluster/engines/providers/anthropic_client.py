@@ -70,7 +70,7 @@ class AnthropicEngine(ProviderEngine):
             default_headers=dict(headers),
             max_retries=0,
             timeout=None,
-            http_client=http_client(self.max_num_seqs),
+            http_client=http_client(self.max_num_seqs, self.batch),
         )
 
     async def ask_whether_there(self) -> None:

@@ -50,7 +50,7 @@ class ClientConnection:
         """None: each request is new."""
         return None
 
-    def note_price(self, body: Mapping[str, Any], name: str, price: float) -> None:
+    def note_price(self, body: Mapping[str, Any], name: str, price: float, unreadable: bool = False) -> None:
         """Nothing is to be noted."""
 
     async def complete(self, body: Mapping[str, Any], name: str = "") -> Any:
@@ -91,9 +91,20 @@ class ClientConnection:
         await self._engine.close_client()
 
 
-def http_client(connections: int) -> Any:
-    """An HTTP client for a provider's client: it follows no redirect, which would take the key along, and reads no flood."""
+MOST_BATCH_BYTES = 2**30
+"""What the answers of one batch job may take."""
+
+
+def http_client(connections: int, batch: bool = False) -> Any:
+    """An HTTP client for a provider's client: it follows no redirect, which would take the key along, and reads no flood.
+
+    Args:
+        connections: At once.
+        batch: Whether answers are those of whole batch jobs.
+    """
     import httpx2
+
+    most_bytes = MOST_BATCH_BYTES if batch else MOST_BYTES
 
     async def bound(response: Any) -> None:
         # Nothing that is packed was asked for: a few bytes of it can stand for gigabytes.
@@ -102,7 +113,7 @@ def http_client(connections: int) -> Any:
         response.stream = _Bounded(response.stream)
 
     class _Bounded(httpx2.AsyncByteStream):
-        """A body that ends with an error after ``MOST_BYTES``."""
+        """A body that ends with an error after ``most_bytes``."""
 
         def __init__(self, stream: Any) -> None:
             self._stream = stream
@@ -111,8 +122,8 @@ def http_client(connections: int) -> Any:
             read = 0
             async for piece in self._stream:
                 read += len(piece)
-                if read > MOST_BYTES:
-                    raise EndpointError(f"the answer has more than {MOST_BYTES >> 20} MiB", unreadable=True)
+                if read > most_bytes:
+                    raise EndpointError(f"the answer has more than {most_bytes >> 20} MiB", unreadable=True)
                 yield piece
 
         async def aclose(self) -> None:

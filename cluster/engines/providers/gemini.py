@@ -81,7 +81,7 @@ class GeminiEngine(ProviderEngine):
         options = types.HttpOptions(
             base_url=self.address,
             headers=dict(headers),
-            httpx_async_client=http_client(self.max_num_seqs),
+            httpx_async_client=http_client(self.max_num_seqs, self.batch),
             retry_options=types.HttpRetryOptions(attempts=1),
         )
         return genai.Client(api_key=key, vertexai=False, http_options=options)

@@ -32,6 +32,8 @@ class BatchStub(ProviderStub):
         """Numbers of requests (from 0, over all jobs) that no job comes to."""
         self.fail: set[int] = set()
         """Numbers of requests that end with an error."""
+        self.garble: set[int] = set()
+        """Numbers of requests whose answer is a text where an object should be; OpenAI's only."""
 
     def reach(self, step: str) -> bool:
         """A step of the life cycle is reached: kill whoever asks, if it was chosen."""
@@ -50,7 +52,7 @@ class BatchStub(ProviderStub):
             self.asked[json.dumps(body, sort_keys=True)] += 1
             self.bodies.append(body)
             outcome = "expired" if place in self.expire else "failed" if place in self.fail else "done"
-            answers.append((turn, body, outcome))
+            answers.append((turn, body, outcome, place in self.garble))
         job = {"id": f"batch_{number}", "name": name, "answers": answers, "polls": 0, "since": time.time()}
         self.jobs[job["id"]] = job
         return job["id"]
@@ -147,7 +149,7 @@ class BatchHandler(Handler):
 
     def openai_job(self, job, new=False):
         ended = not new and self.stub.ended(job)
-        outcomes = {outcome for _, _, outcome in job["answers"]}
+        outcomes = {outcome for _, _, outcome, _ in job["answers"]}
         return {
             "id": job["id"],
             "object": "batch",
@@ -168,13 +170,13 @@ class BatchHandler(Handler):
     def openai_content(self, file):
         id_, _, wanted = file.partition("-")
         job, lines = self.stub.jobs[id_], []
-        for turn, body, outcome in job["answers"]:
+        for turn, body, outcome, garbled in job["answers"]:
             if outcome != wanted:
                 continue
             status, said = 500, {"error": {"message": "The server had an error", "type": "server_error"}}
             if outcome == "done":
                 status, said = 200, json.loads(formats.responses(self.stub, body)[1])
-            response = {"status_code": status, "request_id": "x", "body": said}
+            response = {"status_code": status, "request_id": "x", "body": "nothing" if garbled else said}
             lines.append({"id": "x", "custom_id": turn, "response": response, "error": None})
         return self.download(job, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
 
@@ -201,7 +203,7 @@ class BatchHandler(Handler):
 
     def anthropic_results(self, id_):
         job, lines = self.stub.jobs[id_], []
-        for turn, body, outcome in job["answers"]:
+        for turn, body, outcome, _ in job["answers"]:
             result = {"type": "expired"}
             if outcome == "failed":
                 error = {"type": "error", "error": {"type": "api_error", "message": "broken"}, "request_id": None}
@@ -228,7 +230,7 @@ class BatchHandler(Handler):
         if not ended:
             return answer
         responses = []
-        for turn, _, outcome in job["answers"]:
+        for turn, _, outcome, _ in job["answers"]:
             if outcome == "done":
                 responses.append({"metadata": {"key": turn}, "response": formats.gemini_reply(self.stub, {})})
             elif outcome == "failed":

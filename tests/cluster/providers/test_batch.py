@@ -21,10 +21,10 @@ from openai.types import Batch
 from cluster.config.settings import load_settings
 from cluster.engines import api_engine
 from cluster.engines.api_errors import EndpointError
-from cluster.engines.base import EngineClosedError, EngineSettingsError
+from cluster.engines.base import EngineClosedError, EngineSettingsError, EngineWaitsError
 from cluster.engines.batch import connection
 from cluster.engines.batch import store as store_module
-from cluster.engines.batch.formats import EXPIRED, UNREADABLE, AnthropicBatches, GeminiBatches, OpenAIBatches
+from cluster.engines.batch.formats import EXPIRED, NOBODY, UNREADABLE, AnthropicBatches, GeminiBatches, OpenAIBatches
 from cluster.engines.batch.store import Store
 from cluster.errors import UserError
 from cluster.storage.spending import read_spending
@@ -262,7 +262,7 @@ async def test_a_job_that_takes_too_long_ends_the_run_and_is_waited_for_again(pr
     (tmp_path / "plan.parquet").touch()
     made = engine("responses", provider, **batch_driver.PACE, batch_wait_hours=1e-4)
     made.keep_in(tmp_path)
-    with pytest.raises(EngineClosedError, match="batch_wait_hours"):
+    with pytest.raises(EngineWaitsError, match=r"^the batch .* has not ended .*batch_wait_hours"):
         await made.complete(request())
     await made.close()
     most = (await made.settle(0, 0.0)).spent
@@ -372,26 +372,128 @@ def test_an_answer_that_the_journal_could_not_give_back_is_kept_as_unreadable():
     assert made._redacted({"data": math.nan}) == made._redacted({"data": deep}) == {"data": None}
 
 
-async def test_answers_to_one_turn_that_contradict_one_another_are_unreadable_whichever_comes_first():
-    def line(turn, text):
-        return json.dumps({"custom_id": turn, "response": {"status_code": 200, "body": {"text": text}}})
+def answered(jobs, *lines, **known):
+    """What a format reads from these lines of a job's output."""
 
+    async def text():
+        return "\n".join(lines)
+
+    async def content(file):
+        return SimpleNamespace(text=await text())
+
+    async def results(batch):
+        return SimpleNamespace(text=text)
+
+    async def retrieve(batch):
+        told = {
+            "status": "completed",
+            "output_file_id": "output",
+            "error_file_id": None,
+            "results_url": "https://host/x",
+        }
+        return SimpleNamespace(**{**told, **known})
+
+    made = object.__new__(jobs)
+    made._host = "host"
+    made._batches = SimpleNamespace(retrieve=retrieve, with_raw_response=SimpleNamespace(results=results))
+    made._client = SimpleNamespace(batches=made._batches, files=SimpleNamespace(content=content))
+    return made.answers("batch")
+
+
+def openai_line(turn, text):
+    return json.dumps({"custom_id": turn, "response": {"status_code": 200, "body": {"text": text}}}, ensure_ascii=False)
+
+
+def anthropic_line(turn, text):
+    result = {"type": "succeeded", "message": {"id": text}}
+    return json.dumps({"custom_id": turn, "result": result}, ensure_ascii=False)
+
+
+FORMATS = [(OpenAIBatches, openai_line, "text"), (AnthropicBatches, anthropic_line, "id")]
+
+
+@pytest.mark.parametrize(("jobs", "line", "key"), FORMATS)
+async def test_answers_to_one_turn_that_contradict_one_another_are_unreadable_whichever_comes_first(jobs, line, key):
     for order in (("red", "green"), ("green", "red")):
-        lines = [line("same", "red"), *(line("two", text) for text in order), line("same", "red")]
-        files = {"output": lines, "error": [line("one", "blue"), line("two", "red")]}
+        lines = [line("same", "red"), *(line("two", text) for text in order), line("same", "red"), line("one", "blue")]
+        expected = {"same": {"data": {key: "red"}}, "two": UNREADABLE, "one": {"data": {key: "blue"}}}
+        assert await answered(jobs, *lines) == expected
 
-        async def content(file, files=files):
-            return SimpleNamespace(text="\n".join(files[file]))
 
-        async def retrieve(batch):
-            return SimpleNamespace(status="completed", output_file_id="output", error_file_id="error")
+@pytest.mark.parametrize(("jobs", "line", "key"), FORMATS)
+async def test_a_line_that_cannot_be_read_costs_its_own_turn_alone(jobs, line, key):
+    broken = ["5", "[]", "{", '{"custom_id": 3', "{}", 1000 * "[", "", " "]
+    for n, wrong in enumerate(("null", "5", '"x"', "{}", "[]")):
+        broken.append(f'{{"custom_id": "{n}", "response": {wrong}, "result": {wrong}, "error": {wrong}}}')
+    text = "a \u2028 b \u0085 c"
+    found = await answered(jobs, *broken, line("sound", text))
+    assert found.pop("sound") == {"data": {key: text}}
+    assert found.pop(NOBODY) == UNREADABLE and found.keys() == {*"01234"}
+    assert all(answer == UNREADABLE or "error" in answer for answer in found.values())
 
-        made = object.__new__(OpenAIBatches)
-        made._client = SimpleNamespace(
-            batches=SimpleNamespace(retrieve=retrieve), files=SimpleNamespace(content=content)
-        )
-        known = {"same": {"data": {"text": "red"}}, "two": UNREADABLE, "one": {"data": {"text": "blue"}}}
-        assert await made.answers("batch") == known
+
+async def test_results_that_are_kept_no_longer_are_unreadable_and_those_elsewhere_are_not_fetched():
+    assert await answered(AnthropicBatches, results_url=None) == {NOBODY: UNREADABLE}
+    with pytest.raises(EndpointError, match="another address"):
+        await answered(AnthropicBatches, results_url="https://elsewhere/x")
+
+
+def test_answers_under_ids_of_nobody_may_be_those_of_turns_without_one(tmp_path):
+    made = connection.BatchConnection.__new__(connection.BatchConnection)
+    made._secrets, made._bodies, made._waiting = [], {}, {}
+    for strays, missing in (({}, EXPIRED), ({NOBODY: UNREADABLE}, UNREADABLE), ({"c-0": {"data": 1}}, UNREADABLE)):
+        made._store = Store(tmp_path / f"{len(strays)}{missing.get('status')}")
+        made._hand_out(made._store.announce({"a-0": 1.0, "b-0": 1.0}), {"a-0": {"data": {}}, **strays})
+        stored = {
+            turn: {name: answer[name] for name in answer if name != "turn"}
+            for turn, answer in made.store.answers.items()
+        }
+        assert stored == {"a-0": {"data": {}}, "b-0": dict(missing)}
+
+
+@pytest.mark.parametrize("given", [None, "", 5])
+async def test_a_job_that_was_taken_without_an_id_is_looked_for(given):
+    async def create(**about):
+        return SimpleNamespace(id=given, name=given)
+
+    for jobs in (OpenAIBatches, AnthropicBatches, GeminiBatches):
+        made = object.__new__(jobs)
+        made._batches = SimpleNamespace(create=create)
+        made._client = SimpleNamespace(batches=made._batches, files=made._batches)
+        made._endpoint, made._model, made._further = "", "", {}
+        with pytest.raises(EndpointError, match="without telling its id") as error:
+            await made.create("key", {})
+        assert error.value.meaning == "passing"
+
+
+async def test_a_turn_whose_answer_is_unreadable_is_asked_again_and_paid_twice(provider, tmp_path):
+    (tmp_path / "plan.parquet").touch()
+    provider.garble = {0}
+    made = engine("responses", provider, **batch_driver.PACE)
+    made.keep_in(tmp_path)
+    reply = await made.complete(request())
+    spent = (await made.settle(0, 0.0)).spent
+    await made.close()
+    assert reply.text == "red" and reply.retries == 1 and set(provider.asked.values()) == {2}
+    assert spent > 2 * HALF["responses"], "an unreadable answer counts with the most that it may cost"
+    assert Store.open(tmp_path).failures.popitem()[1] == 1, "the next session does not read it again"
+
+
+async def test_a_batch_that_the_provider_does_not_know_is_named_with_what_to_do(provider, tmp_path):
+    store = Store.open(tmp_path)
+    store.sent(store.announce({"a-0": 1.0}), "batch_9")
+    (tmp_path / "plan.parquet").touch()
+    made = engine("responses", provider, **batch_driver.PACE)
+    made.keep_in(tmp_path)
+
+    async def unknown(batch):
+        raise EndpointError("status 404: no such batch", 404)
+
+    made._endpoint.http._format.has_ended = unknown
+    with pytest.raises(EngineClosedError, match=r"does not know the batch batch_9.*remove .*journal.jsonl"):
+        await made.complete(request())
+        await made.complete(request())
+    await made.close()
 
 
 def test_what_is_no_file_or_too_large_is_no_journal(tmp_path, monkeypatch):
