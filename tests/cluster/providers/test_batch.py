@@ -154,33 +154,18 @@ async def test_each_turn_of_a_job_of_openai_has_its_answer_or_its_error():
         assert refused.value.meaning == "refused"
 
 
-async def test_each_turn_of_a_job_of_anthropic_has_its_answer_or_its_error_from_the_endpoint_s_own_address():
-    def error(kind):
-        return SimpleNamespace(error=SimpleNamespace(error=SimpleNamespace(type=kind)), type="errored")
+async def test_each_turn_of_a_job_of_anthropic_has_its_answer_or_its_error():
+    def line(turn, kind, **about):
+        return json.dumps({"custom_id": turn, "result": {"type": kind, **about}})
 
-    results = {"a": SimpleNamespace(type="succeeded", message=TYPED), "b": error("overloaded_error")}
-    results |= {"c": error("invalid_request_error"), "d": error("new"), "e": SimpleNamespace(type="expired")}
-
-    async def lines(batch):
-        async def each():
-            for turn, result in results.items():
-                yield SimpleNamespace(custom_id=turn, result=result)
-
-        return each()
-
-    async def retrieve(batch):
-        return SimpleNamespace(results_url=addresses.pop())
-
-    made = object.__new__(AnthropicBatches)
-    made._host, made._batches = "api.a.com", SimpleNamespace(retrieve=retrieve, results=lines)
-    addresses = [None, "https://evil.com/v1/results", "https://api.a.com/v1/results"]
-    found = await made.answers("batch")
-    assert (found["a"], found["e"]) == ({"data": {"x": 1}}, EXPIRED)
+    errors = {"b": "overloaded_error", "c": "invalid_request_error", "d": "new"}
+    lines = [line("a", "succeeded", message={"id": "x"}), line("e", "expired"), line("f", "canceled")]
+    for turn, kind in errors.items():
+        error = {"type": "error", "error": {"type": kind, "message": "no"}}
+        lines.append(line(turn, "errored", error=error))
+    found = await answered(AnthropicBatches, *lines)
+    assert (found["a"], found["e"], found["f"]) == ({"data": {"id": "x"}}, EXPIRED, EXPIRED)
     assert [found[turn]["status"] for turn in "bcd"] == [529, 400, 500]
-    while addresses:
-        with pytest.raises(EndpointError, match="another address") as refused:
-            await made.answers("batch")
-        assert refused.value.meaning == "lasting"
 
 
 async def test_each_turn_of_a_job_of_gemini_has_its_answer_or_its_error():
@@ -434,8 +419,9 @@ async def test_a_line_that_cannot_be_read_costs_its_own_turn_alone(jobs, line, k
 
 async def test_results_that_are_kept_no_longer_are_unreadable_and_those_elsewhere_are_not_fetched():
     assert await answered(AnthropicBatches, results_url=None) == {NOBODY: UNREADABLE}
-    with pytest.raises(EndpointError, match="another address"):
+    with pytest.raises(EndpointError, match="another address") as refused:
         await answered(AnthropicBatches, results_url="https://elsewhere/x")
+    assert refused.value.meaning == "lasting"
 
 
 def test_answers_under_ids_of_nobody_may_be_those_of_turns_without_one(tmp_path):
