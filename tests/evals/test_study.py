@@ -251,6 +251,26 @@ def test_runs_that_are_no_study_are_refused(sides, message):
         conditions_of(sides)
 
 
+def test_factors_are_what_a_player_is_told_and_how_it_answers_by_their_shortest_names_and_values_as_words():
+    first = side(["heads"] * GAMES)
+    settings = [
+        {
+            "suite": {"modality": "both", "examples": given, "feedback": [], "reasoning": "kept"},
+            "history": {"reasoning": kept, "turns": 2},
+            "model": {"sampling": {"temperature": heat}, "system_role": role, "name": role, "engine": {"type": role}},
+            **{"decoding": "free", "run_dir": role},
+        }
+        for given, kept, heat, role in ((True, "a", 0.5, "x"), (["legal", 3], "b", None, "y"))
+    ]
+    settings[1]["suite"]["reasoning"] = "dropped"
+    del settings[0]["suite"]["feedback"]
+    sides = [dataclasses.replace(first, run=dataclasses.replace(first.run, settings=each)) for each in settings]
+    assert factors_of(conditions_of(sides)) == {
+        **{"examples": ["true", "legal+3"], "suite.reasoning": ["kept", "dropped"], "history.reasoning": ["a", "b"]},
+        **{"temperature": ["0.5", "none"], "system_role": ["x", "y"], "feedback": ["none", ""]},
+    }
+
+
 def test_a_design_plays_every_combination_or_one_change_at_a_time():
     asked = ["suite=kidgym", "suite.modality=picture,text,both", "suite.feedback=[],[legal,changed]"]
     assert sweeps(asked, one_at_a_time=False) == [asked]
