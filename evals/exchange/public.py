@@ -123,7 +123,8 @@ def public_error(text: str, places: Sequence[str] = ()) -> str:
     """
     found = _ADDRESS.sub(HIDDEN, text)
     for place in places:
-        found = found.replace(place, HIDDEN)
+        # Hosts are the same in any case, and errors may name them in another one.
+        found = re.sub(re.escape(place), HIDDEN, found, flags=re.IGNORECASE)
     return found
 
 

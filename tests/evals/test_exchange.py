@@ -37,7 +37,7 @@ from evals.exchange.every_eval_ever import export_every_eval_ever
 from evals.exchange.huggingface import export_huggingface
 from evals.exchange.inspect_log import export_inspect
 from evals.exchange.lm_eval import export_lm_eval
-from evals.exchange.public import public_error, public_model, public_settings
+from evals.exchange.public import places_of, public_error, public_model, public_settings
 from evals.exchange.source import Source, as_text, messages_of, safe_name, sources_of
 from evals.imports.every_eval_ever import read_every_eval_ever
 from evals.imports.inspect_log import read_inspect
@@ -850,6 +850,20 @@ def test_settings_without_secrets_stay_as_they_are():
     assert public_settings(section) == {name: section[name] for name in section if name != "seeds"}
     assert public_model({"model": None}) == {}
     assert public_error("PromptTooLong: by 1000 tokens") == "PromptTooLong: by 1000 tokens"
+
+
+def test_hosts_that_a_run_was_configured_with_are_hidden_without_their_port_and_in_any_case():
+    engine = {"type": "openai", "base_url": "http://Gpu7.Cluster:8000/v1", "model": "org/m", "max_model_len": 4096}
+    cluster = {"address": "node-3:6379", "nodes": 2, "proxy": "gpu7.cluster.example:80", "storage": "/data/runs/a"}
+    places = places_of({"model": {"engine": {**engine, "backup": "[fd00::7]:80"}, "name": "x"}, "cluster": cluster})
+    assert places[0] == "gpu7.cluster.example", "the longest first"
+    assert {*places} == {"gpu7.cluster.example", "gpu7.cluster", "/data/runs/a", "fd00::7", "node-3"}
+    assert len(places) == 5
+    said = "Error: host Gpu7.Cluster of GPU7.cluster.example, fd00::7 or NODE-3 is not there (org/m, 4096)"
+    hidden = "Error: host <address> of <address>, <address> or <address> is not there (org/m, 4096)"
+    assert public_error(said, places) == hidden
+    for config in ({}, {"model": "m", "cluster": "c:80"}, {"model": {"engine": None}, "cluster": None}):
+        assert places_of(config) == ()
 
 
 # --- whole files -----------------------------------------------------------------------------------------------------
