@@ -166,7 +166,8 @@ class RunDirectory(Run):
                 write_durably(self.path / name, text.encode())
         if not begun:
             self.write_plan(plan)
-        self._config_text = (self.path / "config.yaml").read_bytes()
+        if (self.path / "config.yaml").exists():
+            self._config_text = (self.path / "config.yaml").read_bytes()
 
     def write_plan(self, plan: Sequence[Episode]) -> None:
         """Write the plan in place of any other."""
@@ -181,7 +182,7 @@ class RunDirectory(Run):
         if not (self.path / "plan.parquet").exists():
             warn(f"{self.path}: plan.parquet was removed meanwhile; it is written again")
             self.write_plan(self.plan)
-        if not (self.path / "config.yaml").exists():
+        if self._config_text and not (self.path / "config.yaml").exists():
             warn(f"{self.path}: config.yaml was removed meanwhile; it is written again")
             write_durably(self.path / "config.yaml", self._config_text)
 

@@ -228,6 +228,7 @@ WRITES = {
 @pytest.mark.parametrize("command", WRITES)
 def test_what_the_disk_has_no_room_for_is_named_and_leaves_nothing_half(command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # its files would be cut off, too
     write_run(tmp_path / "RUN", *calm_rows())
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4000, limits[1]))  # as a full disk: each larger file fails
