@@ -153,6 +153,10 @@ def test_an_interval_of_a_share_reaches_beyond_the_draws_and_stays_within_0_and_
     assert 0.1 < low < 0.2 and 0.4 < high < 0.5
     few, many = _ends(0.3, drawn, 5), _ends(0.3, drawn, 1000)
     assert few[0] < low < many[0] and few[1] > high > many[1]
+    halves = [0.4, 0.6] * 200
+    margin = 2.776445 * math.sqrt(5 / 4) * 0.1 * math.sqrt(400 / 399)  # Student's t with 4 degrees of freedom
+    assert _ends(0.5, halves, 5) == pytest.approx((0.5 - margin, 0.5 + margin), abs=1e-6)
+    assert _ends(0.8, halves, 5) == pytest.approx((0.4, 1)), "the percentile is farther"
     assert _ends(0.02, drawn - 0.2, 10)[0] == 0 and _ends(0.98, drawn + 0.6, 10)[1] == 1
 
 
