@@ -231,6 +231,23 @@ def test_a_long_name_does_not_make_a_large_picture(kind):
     assert float(width) < 5000 and float(height) < 5000
 
 
+def test_only_dots_on_one_scale_become_a_radar_and_only_where_asked_for(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(
+        "evals.report.draw.radar", lambda figure, look: drawn.append(figure.name) or radar(figure, look)
+    )
+    values = Series("s", ("a", "b", "c"), (0.1, 0.2, 0.3))
+    for kind, limits, asked in (
+        ("dots", (0, 1), True),
+        ("dots", (0, 1), False),
+        ("dots", None, True),
+        ("lines", (0, 1), True),
+    ):
+        made = Figure(f"{kind} {limits} {asked}", "F", kind, (values,), limits=limits)
+        draw(made, "svg", Look("column", radar=asked))
+    assert drawn == ["dots (0, 1) True"]
+
+
 def test_a_radar_has_its_names_around_the_whole_circle_and_closes():
     values = Series("m", ("a", "b", "c", "d"), (0.1, 0.2, 0.3, 0.4))
     with rc_context(_STYLE):
