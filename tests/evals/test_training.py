@@ -333,6 +333,12 @@ def test_a_run_on_training_games_says_so_and_a_damaged_note_is_reported(tmp_path
     bundle = "suite: {type: bundle, suites: [{type: kumo}, {type: kidgym, seeds: 'training:7'}]}\n"
     (tmp_path / "config.yaml").write_text(bundle)
     assert training_lines(Run(tmp_path)) == ["Games to train on (suite.seeds=training:7), not those of an evaluation."]
+    note = '{"trained": %s, "games": 1234, "file": "there.txt"}'
+    for trained, shown in (("0", "0"), ("1234", "1,234")):
+        (tmp_path / KEPT_AS).write_text(note % trained)
+        assert training_lines(Run(tmp_path))[1:] == [
+            f"Trained on: {shown} of 1,234 games are among those that there.txt says were trained on."
+        ]
     for trained, games in (('"x"', 3), (-5, 3), (4, 3), ("1e300", "1e308"), ("true", 3), (2.5, 3), (0, 2**60)):
         (tmp_path / KEPT_AS).write_text(f'{{"trained": {trained}, "games": {games}, "file": "f"}}')
         with pytest.raises(UserError, match="damaged"):
