@@ -40,14 +40,19 @@ def made(monkeypatch):
         ({"gpus": 1, "labels": {"type": "H100"}}, {"num_gpus": 1, "label_selector": {"type": "H100"}}),
         (
             {"gpus": 4, "cpus": 8, "nodes": 2},
-            {"num_gpus": 0, "num_cpus": 5, "memory": None, "scheduling_strategy": "group"},
+            {"num_gpus": 0, "num_cpus": 5, "memory": None, "scheduling_strategy": ("the group", 0, True)},
         ),
     ],
 )
 def test_a_replica_holds_its_gpus_itself_or_in_a_group_that_goes_with_it(needs, different, made, monkeypatch):
     removed, killed = [], []
-    monkeypatch.setattr(actors, "make_group", lambda asked, ours: ("the group", {"GPU": 1.0, "CPU": 5}))
-    monkeypatch.setattr(actors, "PlacementGroupSchedulingStrategy", lambda group, bundle, children: "group")
+
+    def make_group(asked, ours):
+        assert asked == ReplicaNeeds(**needs) and [*ours] == []
+        return "the group", {"GPU": 1.0, "CPU": 5}
+
+    monkeypatch.setattr(actors, "make_group", make_group)
+    monkeypatch.setattr(actors, "PlacementGroupSchedulingStrategy", lambda *given: given)
     monkeypatch.setattr(actors, "remove_placement_group", removed.append)
     monkeypatch.setattr(actors.ray, "kill", lambda handle, no_restart: killed.append((handle, no_restart)))
     model = ModelSettings("m", {"type": "simulated"}, Sampling(), ReplicaNeeds(**needs))

@@ -166,6 +166,20 @@ def test_each_session_is_compared_with_the_versions_that_were_registered(tmp_pat
     assert registration_table(SimpleNamespace(path=tmp_path / "none"), "B") is None
 
 
+def test_a_rule_is_shown_by_what_it_sets_and_versions_by_what_both_have_noted(tmp_path):
+    rule = StopRule("decided", alpha=0.1, delta=0.2, against="random")
+    stated = Registration("It wins.", "success", ("m",), 0.1, rule, plan_hash(["a"]), {"git_commit": "c"}, "2026-01-01")
+    (tmp_path / "preregistration.json").write_text(stated.to_json())
+    planned = pa.table({"episode_id": ["a"], "player": ["m"]})
+    run = SimpleNamespace(path=tmp_path, rule=None, planned=planned, sessions=[{"git_commit": "c", "vllm": "1"}])
+    shown = "kind=decided, by=run, delta=0.2, alpha=0.1, measure=success, bounds=[0.0, 1.0], against=random"
+    rows = registration_table(run, "A").rows
+    assert rows[2] == ("stopping rule", shown, "none: the whole plan", "NO")
+    assert rows[4:] == (("git_commit", "c", "c", "yes"),)
+    run.rule = SimpleNamespace(rule=rule)
+    assert registration_table(run, "A").rows[2] == ("stopping rule", shown, shown, "yes")
+
+
 def test_what_is_registered_is_the_plan_and_the_measure_and_level_of_its_rule(tmp_path, monkeypatch):
     monkeypatch.setattr(registration, "versions", lambda: {"vllm": "1", "git_commit": None})
     plan = [SimpleNamespace(id=name, player=player) for name, player in (("c", "m"), ("a", "random"), ("b", "m"))]

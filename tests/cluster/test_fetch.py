@@ -206,6 +206,8 @@ def test_of_several_formats_of_the_weights_one_is_fetched_and_an_only_one_always
     settings, others = ["config.json", "tokenizer.model"], ["pytorch_model.bin", "onnx/model.onnx", "original/x.pth"]
     assert [*_wanted([*settings, "model.safetensors", *others])] == [*settings, "model.safetensors"]
     assert [*_wanted([*settings, *others])] == [*settings, "pytorch_model.bin"]
+    kept = ["original", "sub/original/x.json", "sub/y.safetensors"]
+    assert [*_wanted([*kept, "original/params.json", "openvino/z.xml", "sub/y.bin"])] == kept
 
 
 INDEX = json.dumps({"weight_map": {"x": "1.safetensors", "y": "2.safetensors"}})
