@@ -171,6 +171,29 @@ def test_the_number_of_values_allowed_is_allowed_and_no_more(count, most):
                     parse(text, "here", bounds)
 
 
+@pytest.mark.parametrize("parse", [parse_json, parse_yaml])
+def test_the_size_allowed_is_allowed_and_no_more(parse):
+    text = '["abcdef", 7]'
+    assert parse(text, "here", Bounds(size=len(text))) == ["abcdef", 7]
+    with pytest.raises(FileError, match=f"here: has more than {len(text) - 1} characters"):
+        parse(text, "here", Bounds(size=len(text) - 1))
+
+
+def test_texts_behind_aliases_count_as_often_as_they_stand():
+    text = "- &a " + "x" * 50 + "\n" + "- *a\n" * 3
+    assert len(text) < 200 and parse_yaml(text, "here", Bounds(size=200)) == ["x" * 50] * 4
+    with pytest.raises(FileError, match="here, line 4: holds more than 199 characters"):
+        parse_yaml(text, "here", Bounds(size=199))
+
+
+def test_numbers_of_as_many_digits_as_are_printed_are_read():
+    most = "7" * 400
+    assert parse_yaml(f"[{most}]", "here") == [int(most)]
+    for longer in (f"{most}7", f"{most[:-2]}.{most[:3]}"):
+        with pytest.raises(FileError, match="here, line 1: is not YAML: too long a number"):
+            parse_yaml(f"[{longer}]", "here")
+
+
 # --- files that were made to harm ------------------------------------------------------------------------------------
 
 ALIASES = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
