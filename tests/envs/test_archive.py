@@ -91,6 +91,24 @@ def test_an_archive_that_unpacks_to_very_much_more_than_it_takes_is_refused(tmp_
         Archive(path)
 
 
+def test_as_many_members_of_such_sizes_as_are_allowed_are_read(tmp_path, monkeypatch):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as file:
+        for name, size in (("b", 1000), ("a", 700), ("c", 3)):
+            file.writestr(name, bytes(size))
+    bounds = {"MOST_MEMBERS": 3, "MOST_UNPACKED_BYTES": 1703, "MOST_UNPACKED_RATIO": 0, "MOST_MEMBER_BYTES": 1000}
+    for name, most in bounds.items():
+        monkeypatch.setattr(f"envs.files.archive.{name}", most)
+    opened = Archive(tmp_path / "a.zip")
+    assert {name: len(opened.read(name)) for name in opened.names} == {"b": 1000, "a": 700, "c": 3}
+    monkeypatch.setattr("envs.files.archive.MOST_MEMBER_BYTES", 999)
+    with pytest.raises(FileError, match="b: would take 1,000 bytes, where at most 999 are read"):
+        opened.read("b")
+    for name, said in (("MOST_UNPACKED_BYTES", "would unpack to 1,703 bytes"), ("MOST_MEMBERS", "has 3 members")):
+        monkeypatch.setattr(f"envs.files.archive.{name}", bounds[name] - 1)
+        with pytest.raises(FileError, match=f"{said}, where at most {bounds[name] - 1:,} are read"):
+            Archive(tmp_path / "a.zip")
+
+
 @given(place=st.integers(0, 10_000), byte=st.integers(0, 255))
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_damaged_archive_raises_a_file_error_or_reads_as_before(place, byte, tmp_path):

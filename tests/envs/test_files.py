@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import pickle
+import sys
 import tracemalloc
 import zipfile
 import zlib
@@ -28,6 +29,7 @@ from envs.files import (
     read_bytes,
     read_json,
     read_json_lines,
+    read_lines,
     read_text,
     read_toml,
     read_yaml,
@@ -192,6 +194,51 @@ def test_numbers_of_as_many_digits_as_are_printed_are_read():
     for longer in (f"{most}7", f"{most[:-2]}.{most[:3]}"):
         with pytest.raises(FileError, match="here, line 1: is not YAML: too long a number"):
             parse_yaml(f"[{longer}]", "here")
+
+
+def test_reasons_and_lines_are_cut_or_refused_beyond_their_length(tmp_path, monkeypatch):
+    assert FileError("here", "x " * 100 + "y" * 200).reason == "x " * 100 + "y" * 200
+    assert FileError("here", "x\n\t" * 100 + "y" * 201).reason == "x " * 100 + "y" * 200 + "…"
+    monkeypatch.setattr(sys.modules["envs.files.regular"], "MOST_LINE_BYTES", 8)
+    (tmp_path / "lines").write_bytes(b"1234567\n\n123456\r\n123456789")
+    lines = read_lines(tmp_path / "lines")
+    assert [next(lines), next(lines)] == [(1, "1234567"), (3, "123456")]
+    with pytest.raises(FileError, match="lines, line 4: is longer than 8 bytes"):
+        next(lines)
+
+
+def test_xml_of_the_size_depth_and_number_allowed_is_read_and_no_more(monkeypatch):
+    text = '<a x="1" y="2"><b><c/></b><b z="3"/></a>'  # four elements with three attributes, three levels
+    exact = {"size": len(text), "depth": 3, "nodes": 7}
+    monkeypatch.setattr("envs.files.xml.XML_BOUNDS", Bounds(**exact))
+    assert [each.tag for each in parse_xml(text, "here").iter()] == ["a", "b", "c", "b"]
+    for name, said in (
+        ("size", "characters"),
+        ("depth", "nested deeper than 2 levels"),
+        ("nodes", "more than 6 elements"),
+    ):
+        monkeypatch.setattr("envs.files.xml.XML_BOUNDS", Bounds(**{**exact, name: exact[name] - 1}))
+        with pytest.raises(FileError, match=f"here: .*{said}"):
+            parse_xml(text, "here")
+
+
+def test_arrays_of_the_size_and_names_of_the_length_allowed_are_read_and_no_more(tmp_path, monkeypatch):
+    path = tmp_path / "a.npz"
+    for length in (256, 257):
+        np.savez(path, names=np.array(["x" * length, "y"], object))
+        if length == 256:
+            assert read_npz(path)["names"].tolist() == ["x" * 256, "y"]
+        else:
+            with pytest.raises(FileError, match="refused to unpack objects"):
+                read_npz(path)
+    np.savez_compressed(path, a=np.zeros(1000), b=np.zeros(3))
+    with zipfile.ZipFile(path) as file:
+        takes = sum(member.file_size for member in file.infolist())
+    monkeypatch.setattr("envs.files.arrays.MOST_BYTES", takes)
+    assert {name: len(array) for name, array in read_npz(path).items()} == {"a": 1000, "b": 3}
+    monkeypatch.setattr("envs.files.arrays.MOST_BYTES", takes - 1)
+    with pytest.raises(FileError, match=f"would unpack to {takes:,} bytes, where at most {takes - 1:,} are read"):
+        read_npz(path)
 
 
 # --- files that were made to harm ------------------------------------------------------------------------------------
