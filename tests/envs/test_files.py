@@ -445,6 +445,30 @@ def test_what_is_transparent_in_a_picture_is_white_and_half_of_it_mixed(tmp_path
     assert FilePicture.read(tmp_path / "a.png").render().tolist() == [[[255] * 3, [200, 0, 0], [127] * 3]]
 
 
+def test_a_picture_is_kept_once_under_its_hash_and_is_that_one_only(tmp_path, monkeypatch):
+    monkeypatch.setattr("envs.file_picture.MOST_PIXELS", 7)
+    contents = []
+    for size in ((7, 2), (2, 7), (8, 2), (2, 8)):
+        written = io.BytesIO()
+        Image.new("RGB", size, (10, 20, 30)).save(written, "PNG")
+        contents.append(written.getvalue())
+    wide, tall = (FilePicture.store(content, tmp_path) for content in contents[:2])
+    assert (wide.size, tall.size) == ((7, 2), (2, 7)) and tall.render().shape == (7, 2, 3) and wide.key != tall.key
+    before = Path(wide.path).stat().st_mtime_ns
+    assert FilePicture.store(contents[0], tmp_path) == wide == FilePicture.read(Path(wide.path))
+    assert Path(wide.path).stat().st_mtime_ns == before
+    assert sorted(tmp_path.iterdir()) == sorted(tmp_path / f"{each.key}.png" for each in (wide, tall))
+    assert picture_from_description(wide.description) == wide
+    for content in contents[2:]:
+        with pytest.raises(ValueError, match=r"a picture of \dx\d pixels; at most 7 an edge are read"):
+            FilePicture.store(content, tmp_path)
+    with pytest.raises(ValueError, match="whole numbers from 1 to 7"):
+        picture_from_description(wide.description.replace('"width":7', '"width":8'))
+    Path(wide.path).write_bytes(contents[1])
+    with pytest.raises(ValueError, match="this picture is not the one that was stored"):
+        wide.render()
+
+
 def test_a_picture_that_is_a_pipe_is_refused(tmp_path):
     os.mkfifo(tmp_path / "p.png")
     with pytest.raises(ValueError, match="is not a regular file"):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from envs.settings import (
     MOST_NAMES,
+    MOST_SHOWN,
     Count,
     Distinct,
     SettingError,
@@ -26,6 +27,7 @@ from envs.settings import (
     describe,
     schema_of,
     settings_of,
+    shown,
 )
 
 Color = Literal["red", "green", "blue"]
@@ -148,6 +150,9 @@ def test_a_misspelt_key_among_many_is_answered_by_what_was_meant_first():
     said = str(refused.value)
     assert said.startswith("model.engine.vllm: unknown key quantisation. Did you mean quantization?")
     assert said.endswith(" and 31 more")
+    with pytest.raises(SettingError, match=f"{sorted(known)[MOST_NAMES - 1]}$"):
+        check_keys("suite", sorted(known)[:MOST_NAMES], {"?": 1})
+    assert [shown("x" * length) for length in (MOST_SHOWN, MOST_SHOWN + 1)] == ["x" * 200, "x" * 200 + "..."]
 
 
 def test_the_schema_says_types_bounds_choices_help_and_defaults():
