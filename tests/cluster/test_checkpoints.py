@@ -18,21 +18,24 @@ from hypothesis import strategies as st
 
 from cluster.checkpoints import folder as folder_module
 from cluster.checkpoints import watch as watch_module
-from cluster.checkpoints.curve import Point, curve_tables, numbers
+from cluster.checkpoints.curve import Point, curve_figure, curve_tables, numbers, points_of
 from cluster.checkpoints.folder import Checkpoint, CheckpointError, Folder, likeness, tensors_of
 from cluster.checkpoints.watch import Options, Watch, balanced_part
+from cluster.commands import watch_checkpoints as command
 from cluster.config.model import ReplicaNeeds
 from cluster.config.settings import ClusterSettings
 from cluster.engines.base import Engine
 from cluster.errors import RunFailedError, UserError
 from cluster.storage.stored_run import Run
+from evals.analysis.compare import LOOKED_AT
 from evals.ledger.records import records_to_table
 from evals.stats.intervals import Estimate
 from evals.suite import ledger_columns, plan_for
-from evals.summary.paired import Observation
+from evals.summary.paired import Observation, pooled_estimate
 from tests.cluster.conftest import EASY, settings_at
 from tests.cluster.test_cli import run_here
 from tests.runs import Often, records_of
+from tests.small_runs import SUITES, small_run
 from tests.toy import ToySuite
 from tests.viewer_runs import write_run
 
@@ -469,15 +472,28 @@ def test_a_stop_signal_ends_the_wait(world, capsys, monkeypatch):
     assert watch(world, capsys, "--until", "5")[0] == 75
 
 
-@pytest.mark.slow
-def test_what_a_checkpoint_decides_itself_cannot_be_set(world, capsys):
-    for override in ("run_dir=x", "model.name=x", "model.engine.model=x"):
-        code, _, err = watch(world, capsys, override)
+def test_options_are_checked_and_what_a_checkpoint_decides_itself_cannot_be_set(tmp_path, monkeypatch, capsys):
+    watched = []
+    monkeypatch.setattr(command, "Watch", lambda asked, run: watched.append(asked) or SimpleNamespace(watch=lambda: 75))
+    (tmp_path / "training").mkdir()
+    (tmp_path / "link").symlink_to("training")
+
+    def called(*words):
+        return run_here(capsys, "watch-checkpoints", str(tmp_path / "link"), *words)
+
+    for override in ("run_dir=x", "model.name=x", "model.engine.model=x", "shard=1/2"):
+        code, _, err = called(override)
         assert code == 2 and override.partition("=")[0] in err
-    assert run_here(capsys, "watch-checkpoints", str(world / "none"), "--once")[0] == 2
-    for seconds in ("nan", "-1"):
-        code, _, err = run_here(capsys, "watch-checkpoints", str(world), "--once", "--settled", seconds)
-        assert code == 2 and "--settled" in err
+    for option, value in (("--settled", "nan"), ("--settled", "-1"), ("--settled", "inf"), ("--games", "-1")):
+        code, _, err = called(option, value)
+        assert code == 2 and option in err
+    assert watched == []
+    assert called("a=1", "--games", "0", "--settled", "0", "--until", "9", "--restart", "--once")[0] == 75
+    (asked,) = watched
+    assert (asked.folder.path, asked.folder.settled) == (tmp_path / "link", 0) and asked.out == Path("runs/training")
+    assert (asked.overrides, asked.games, asked.once, asked.until, asked.restart) == (["a=1"], 0, True, 9, True)
+    assert called("--out", "there")[0] == 75 and watched[1].out == Path("there")
+    assert (watched[1].once, watched[1].until, watched[1].restart) == (False, None, False)
 
 
 def test_part_of_a_plan_is_balanced_and_the_same_for_every_model(tmp_path):
@@ -609,6 +625,31 @@ def test_changes_are_of_identical_games_since_the_first_and_the_previous_one():
     p, p_previous = ([row[table.columns.index(name)] for row in table.rows][1:] for name in ("p", "p previous"))
     assert p == pytest.approx([2 / 2**9, 2 * 2 / 2**18])
     assert p_previous == pytest.approx([2 * 2 / 2**9] * 2)
+
+
+def test_a_point_is_the_model_s_measure_over_all_games_with_what_was_planned_played_and_failed():
+    run, suite = small_run("kumo", ("model", "oracle"), failed=3, missing=2), SUITES["kumo"]
+    (found,) = points_of("c-7", 7, run, suite)
+    (measure,) = suite.measures(run, "model")
+    own = [one._replace(cell=(), unit=(one.cell, one.unit)) for one in measure.observations]
+    with run.intervals():
+        estimate = pooled_estimate(own, shares=True)
+    assert found == Point("c-7", 7, "kumo: success", estimate, own, 16, 14, 3, ())
+    assert estimate.mean == sum(one.value for one in own) / 14 and len({(one.unit, one.game) for one in own}) == 14
+    (table,) = curve_tables([found])
+    assert (
+        table.rows[0][:5] == (7, "c-7", 14, 3, estimate) and "c-7 is partial: 14 of 16 episodes played." in table.notes
+    )
+    whole = dataclasses.replace(found, planned=14, stopping=("decided",), checkpoint="c-8", step=8)
+    (table,) = curve_tables([whole, found])
+    assert [row[0] for row in table.rows] == [7, 8] and table.notes[-1] == LOOKED_AT
+    assert table.notes[1] == "c-7 is partial: 14 of 16 episodes played."
+    other = dataclasses.replace(found, measure="kumo: score", step=9, checkpoint="c-9")
+    figure = curve_figure([other, whole, found], "T")
+    assert [(one.name, one.x) for one in figure.series] == [("kumo: success", ("7", "8")), ("kumo: score", ("9",))]
+    assert figure.series[0].y == (estimate, estimate) and [each.title for each in curve_tables([other, found])] == [
+        *("kumo: success", "kumo: score")
+    ]
 
 
 def test_points_as_numbers_have_their_step_and_interval():
