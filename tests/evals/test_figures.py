@@ -231,6 +231,13 @@ def test_a_long_name_does_not_make_a_large_picture(kind):
     assert float(width) < 5000 and float(height) < 5000
 
 
+def test_texts_are_light_on_a_dark_page_which_shows_through_and_dark_on_white_else():
+    made = Figure("f", "F", "lines", (Series("s", ("a", "b"), (0.5, 0.25)),))
+    plain, dark = (draw(made, "svg", Look("column", dark=dark)).lower() for dark in (False, True))
+    assert b"fill: #ffffff" in plain and b"#e6e6e6" not in plain
+    assert b"fill: #ffffff" not in dark and b"fill: #e6e6e6" in dark
+
+
 def test_only_dots_on_one_scale_become_a_radar_and_only_where_asked_for(monkeypatch):
     drawn = []
     monkeypatch.setattr(
