@@ -1,5 +1,6 @@
 """Notes on episodes: what is written stays, whatever dies or is joined; only the viewer's own page writes."""
 
+import json
 import multiprocessing
 import os
 
@@ -196,6 +197,17 @@ def test_an_import_names_the_line_that_is_wrong_and_needs_little(tmp_path):
         read_notes(path, {EPISODE}, "ada")
     with pytest.raises(NoteError, match=r"\.csv or \.jsonl"):
         read_notes(tmp_path / "notes.txt", {EPISODE}, "ada")
+
+
+def test_an_imported_note_without_an_id_is_known_again_by_all_that_it_says(tmp_path):
+    said = {"id": "", "episode": "ep-1", "tag": "guess", "text": "so", "author": "eve", "time": "2031-02-03T04:05:06Z"}
+    changes = {"episode": "ep-2", "tag": "", "text": "x", "author": "bob", "time": "2031-02-03T04:05:07Z"}
+    rows = [said, *({**said, name: value} for name, value in changes.items()), said, {**said, "id": "0" * 16}]
+    path = tmp_path / "mine.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    first, *others, again, own = read_notes(path, {"ep-1", "ep-2"}, "ada")
+    assert first.to_json() == {**said, "id": first.id} and again == first and own.id == "0" * 16
+    assert len({first.id, *(each.id for each in others)}) == len(rows) - 2
 
 
 @pytest.fixture
