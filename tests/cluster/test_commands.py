@@ -21,6 +21,7 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
+from cluster import completion
 from cluster.commands import compare as compare_module
 from cluster.commands.list_models import list_others
 from cluster.commands.list_runs import find_runs, list_runs
@@ -548,6 +549,19 @@ def test_overrides_are_completed_by_groups_keys_and_choices(monkeypatch, line, o
     monkeypatch.setenv("COMP_LINE", line)
     prefix = line.split()[-1]
     assert [word for word in _overrides(prefix) if word.startswith(prefix)] == offered
+
+
+def test_episodes_are_completed_by_the_beginnings_of_their_ids(run_dir, tmp_path, monkeypatch):
+    names = ids(run_dir)
+    parsed = SimpleNamespace(run_dir=str(run_dir))
+    assert completion._episodes("", parsed) == [name[:12] for name in names]
+    assert completion._episodes(names[7][:9], parsed) == [names[7][:12]]
+    monkeypatch.setattr(completion, "MOST_EPISODES", 3)
+    assert completion._episodes("", parsed) == [name[:12] for name in names[:3]]
+    assert completion._episodes("", SimpleNamespace(run_dir=str(tmp_path / "none"))) == []
+    for line, command in (("raycade show runs/x a", "show"), ("raycade", ""), ("", "")):
+        monkeypatch.setenv("COMP_LINE", line)
+        assert completion.completed_command() == command
 
 
 def test_large_numbers_are_short():
