@@ -244,6 +244,17 @@ def test_chances_as_players_write_them(said, read):
     assert read_chances(f"<CHANCES> {said}", TRUTHS) is None
 
 
+def test_chances_and_games_of_the_size_allowed_are_taken_and_no_larger_ones(monkeypatch):
+    said = "Fever: 40, Gout: 60"
+    monkeypatch.setattr("evals.suites.kumo.likely.chances._LONGEST", len(said))
+    assert read_chances(f"<CHANCES>{said}</CHANCES>", TRUTHS)["Gout"] == pytest.approx(0.6)
+    assert read_chances(f"<CHANCES>{said} </CHANCES>", TRUTHS) is None
+    assert KumoLikelySuite(domains="medical", difficulties="8x8", tasks_per_domain=1, repeats=1).plan()
+    for level in ("9x8", "8x9"):
+        with pytest.raises(ValueError, match=f"{level} is too large for the Bayesian search"):
+            KumoLikelySuite(domains="medical", difficulties=level, tasks_per_domain=1, repeats=1).plan()
+
+
 def test_the_book_tells_all_numbers():
     for task in itertools.islice(stream_likely(domain_of("education"), 4, 6), 5):
         for test, part in zip(task.tests, book(task).split("\n\n"), strict=True):

@@ -22,7 +22,7 @@ from evals.conversation import Conversation, PlayedTurn, Record
 from evals.ledger.records import plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
 from evals.suite import ledger_columns
-from evals.suites.kumo.lab.pipeline import book_prompts, prompts, tables
+from evals.suites.kumo.lab.pipeline import book_prompts, dialogue, model_text, prompts, tables
 from evals.suites.kumo.lab.pipeline import configure as configuring
 from evals.suites.kumo.lab.pipeline import proposals as proposing
 from evals.suites.kumo.lab.pipeline.books import Draft, check_book, revise_book
@@ -376,6 +376,30 @@ def test_a_faulty_domain_is_refused_with_its_fault(change, complaint):
     found = problems(KITES, mutated(change), 12, 8)
     assert any(complaint in each for each in found), found
     assert all("\x1b" not in each and len(each) < 400 for each in found)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_texts_names_and_outcomes_of_the_size_allowed_pass_and_no_larger_ones(monkeypatch, more):
+    monkeypatch.setattr(model_text, "MOST_CHARACTERS", 40)
+    monkeypatch.setattr(dialogue, "MOST_CHARACTERS", 40)
+    text = f"[7{' ' * (37 + more)}]"
+    assert dialogue._problem(text, "stop") == ("too long" if more else "")
+    if more:
+        with pytest.raises(NotDataError, match="has 41 characters, where 40 are allowed"):
+            read_data(text)
+    else:
+        assert read_data(text) == [7]
+    monkeypatch.undo()
+
+    def changed(body):
+        body["truths"]["x" * (80 + more)] = "A thing of a certain kind here."
+        first, second, *_ = body["actions"].values()
+        first["outcomes"] = {f"o{number}": [] for number in range(12 + more)}
+        second["outcomes"]["y" * (80 + more)] = []
+
+    found = " ".join(problems(KITES, mutated(changed), 12, 8))
+    told = [each in found for each in ("is too long", "more than 12 outcomes", "longer than 80 characters")]
+    assert told == [bool(more)] * 3
 
 
 @pytest.mark.parametrize(

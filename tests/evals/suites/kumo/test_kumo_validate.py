@@ -86,6 +86,13 @@ def test_other_forms_of_the_table_and_forms_that_there_are_not(tmp_path, capsys)
     assert run("knots", "--easy", "-1") == 2
 
 
+def test_as_many_tasks_as_are_allowed_are_measured_and_no_more(capsys, monkeypatch):
+    monkeypatch.setattr(validate, "MOST_TASKS", 1)
+    assert run("knots", "--easy", "1") == 0 and "1 of 1 domains valid" in capsys.readouterr().out
+    for words in (("--easy", "2"), ("--hard", "2")):
+        assert run("knots", *words) == 2 and "--easy and --hard must be from 0 to 1" in capsys.readouterr().err
+
+
 def test_near_duplicates_are_refused_and_named(tmp_path, capsys):
     one, two = a_file(tmp_path, "one"), a_file(tmp_path, "two")
     assert run(one, two, "--easy", "0") == 2
