@@ -15,9 +15,8 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any, Literal
 
-import yaml
-
 from cluster.models.pictures import Rule
+from envs.files import parse_yaml
 
 BYTES: Mapping[str, float] = {"bf16": 2, "fp8": 1, "int4": 0.5, "mxfp4": 0.53}
 """Bytes of a parameter."""
@@ -163,8 +162,8 @@ def section_of(name: str, model: Model) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _table() -> Mapping[str, Any]:
-    text = resources.files("conf").joinpath("models.yaml").read_text(encoding="utf-8")
-    table: Mapping[str, Any] = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    path = resources.files("conf").joinpath("models.yaml")
+    table: Mapping[str, Any] = parse_yaml(path.read_text(encoding="utf-8"), path)
     return table
 
 

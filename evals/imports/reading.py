@@ -33,7 +33,7 @@ def read_as(shape: type[S], value: object, place: object) -> S:
         return shape.model_validate(value)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        name = ".".join(str(part)[:60] for part in first["loc"])
+        name = ".".join(str(part)[:60] for part in first["loc"]) or "the whole file"
         raise FileError(place, f"{name}: {first['msg']}") from None
 
 

@@ -238,7 +238,7 @@ class ProviderEngine(ApiEngine, abc.ABC):
         """As ``Engine.price_note``."""
         model = str(settings.get("model"))
         if listed(cls.provider, model):
-            return f"prices of {model} as of {table()['date']} (model.engine.prompt_price and its like set others)"
+            return f"prices of {model} as of {table().date} (model.engine.prompt_price and its like set others)"
         if settings.get("prompt_price") or settings.get("completion_price"):
             return ""
         if cls.cost_is_told:

@@ -6,12 +6,11 @@ import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
-import yaml
-
 from cluster.engines.api_answer import Usage
+from cluster.engines.providers.price_table import PriceTable, Row, RowWithLong, read_price_table
 
 NAMES = ("prompt_price", "completion_price", "cache_read_price", "cache_write_price")
 """Settings of an engine that are prices; null takes that of the table."""
@@ -41,19 +40,22 @@ class Prices:
 
 
 @functools.cache
-def table() -> dict[str, Any]:
-    """``prices.yaml``."""
-    text = resources.files(__package__).joinpath("prices.yaml").read_text(encoding="utf-8")
-    found: dict[str, Any] = yaml.safe_load(text)
-    return found
+def table() -> PriceTable:
+    """``prices.yaml``.
+
+    Raises:
+        FileError: see ``read_price_table``.
+    """
+    return read_price_table(Path(__file__).with_name("prices.yaml"))
 
 
-def listed(provider: str, model: str) -> Mapping[str, Any] | None:
+def listed(provider: str, model: str) -> RowWithLong | None:
     """A model's row of the table, also for a dated name of it (``gpt-5.4-2026-03-05``); None where it is not listed."""
-    models = (table()["providers"].get(provider) or {}).get("models") or {}
+    section = table().providers.get(provider)
+    if section is None:
+        return None
     undated = re.sub(r"-(?:\d{8}|\d{4}-\d\d-\d\d)$", "", model)
-    row: Mapping[str, Any] | None = models.get(model) or models.get(undated)
-    return row
+    return section.models.get(model) or section.models.get(undated)
 
 
 def prices_for(provider: str, settings: Mapping[str, Any]) -> Prices:
@@ -63,36 +65,38 @@ def prices_for(provider: str, settings: Mapping[str, Any]) -> Prices:
         provider: a section of the table.
         settings: the ``model.engine`` section.
     """
-    row = listed(provider, str(settings.get("model"))) or {}
+    row = listed(provider, str(settings.get("model")))
     hour = settings.get("cache") == "1h"
     discount = 1.0
-    if row and settings.get("batch"):
-        discount = float(table()["providers"][provider]["batch"])
+    if row is not None and settings.get("batch"):
+        discount = table().providers[provider].batch
     given = {}
     for name in NAMES:
         if settings.get(name) is not None:
             given[name] = float(settings[name])
     found = _prices(row, given, hour, discount)
-    if "long" not in row:
+    if row is None or row.long is None:
         return found
     # Prices by hand hold for prompts of any length; stored runs repeat those of the table.
     if found != _prices(row, {}, hour, discount):
         return found
-    long = _prices(row["long"], {}, hour, discount)
-    return Prices(found.prompt, found.completion, found.cache_read, found.cache_write, row["long"]["above"], long)
+    long = _prices(row.long, {}, hour, discount)
+    return Prices(found.prompt, found.completion, found.cache_read, found.cache_write, row.long.above, long)
 
 
-def _prices(row: Mapping[str, Any], given: Mapping[str, float], hour: bool, discount: float) -> Prices:
+def _prices(row: Row | None, given: Mapping[str, float], hour: bool, discount: float) -> Prices:
     """The four prices; where a cache has none of its own, its tokens cost as much as others of the prompt."""
-    prompt = given.get("prompt_price", row.get("prompt", 0.0) * discount)
-    completion = given.get("completion_price", row.get("completion", 0.0) * discount)
+    row = row or Row(prompt=0, completion=0)
+    prompt = given.get("prompt_price", row.prompt * discount)
+    completion = given.get("completion_price", row.completion * discount)
     cache_read = cache_write = prompt
     # Beside a prompt's price by hand, the table's prices of caches do not hold.
     if "prompt_price" not in given:
-        read = row.get("cache_read")
-        if read is not None:
-            cache_read = read * discount
-        written = (row.get("cache_write_1h") if hour else None) or row.get("cache_write")
+        if row.cache_read is not None:
+            cache_read = row.cache_read * discount
+        written = row.cache_write
+        if hour and row.cache_write_1h is not None:
+            written = row.cache_write_1h
         if written is not None:
             cache_write = written * discount
     return Prices(
