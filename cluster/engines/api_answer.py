@@ -107,11 +107,11 @@ def read_usage(data: Any, wrote: bool = True) -> Usage:
     prompt = token_count(_inner(data, "usage", "prompt_tokens"))
     completion = token_count(_inner(data, "usage", "completion_tokens"))
     total = token_count(_inner(data, "usage", "total_tokens"))
-    completion = _with_thoughts(prompt, completion, total)
-    completion = _as_told(completion, wrote)
     # Where OpenAI, vLLM and most others have it, then where DeepSeek has it.
     cached = _first_count(data, ("prompt_tokens_details", "cached_tokens"), ("prompt_cache_hit_tokens",))
     reasoning = _first_count(data, ("completion_tokens_details", "reasoning_tokens"), ("reasoning_tokens",))
+    completion = _with_thoughts(prompt, completion, reasoning, total)
+    completion = _as_told(completion, wrote)
     written = _first_count(data, ("prompt_tokens_details", "cache_write_tokens"))
     # More tokens than the prompt has were not read from a cache: all count at the full price.
     if cached > (prompt or 0):
@@ -120,11 +120,16 @@ def read_usage(data: Any, wrote: bool = True) -> Usage:
     return Usage(prompt or None, completion, cached, min(reasoning, completion or 0), written)
 
 
-def _with_thoughts(prompt: int | None, completion: int | None, total: int | None) -> int | None:
+def _with_thoughts(prompt: int | None, completion: int | None, reasoning: int, total: int | None) -> int | None:
     """The completion's tokens with those of thoughts, which Gemini and xAI bill but leave out of completion_tokens."""
-    if prompt is None or completion is None or total is None:
-        return completion
-    return max(completion, total - prompt)
+    if completion is None:
+        return None
+    if prompt is not None and total is not None:
+        return max(completion, total - prompt)
+    # Without a total, thoughts are known to be left out where they are more than the completion.
+    if reasoning > completion:
+        return completion + reasoning
+    return completion
 
 
 def _as_told(completion: int | None, wrote: bool) -> int | None:
@@ -147,9 +152,13 @@ def usage_in_parts(prompt: Sequence[Any], completion: Sequence[Any], thought: An
     fresh, cached, written = token_count(prompt[0]), _count_if_told(prompt[1]), _count_if_told(prompt[2])
     prompt_tokens = _sum_of(fresh, cached, written)
     completion_tokens = _as_told(_sum_of(*map(_count_if_told, completion)), wrote)
-    # Thoughts are no more than the whole; of what is not told they are none.
     reasoning = token_count(thought) or 0
-    reasoning = min(reasoning, completion_tokens or 0)
+    # A whole that is less than its thoughts contradicts itself, and is not told.
+    if completion_tokens is not None and reasoning > completion_tokens:
+        completion_tokens = None
+    # Of what is not told, thoughts are none.
+    if completion_tokens is None:
+        reasoning = 0
     # Of a prompt whose sum is not told, the parts are not told either.
     if not prompt_tokens:
         return Usage(None, completion_tokens, 0, reasoning, 0)

@@ -298,8 +298,9 @@ async def test_reasoning_in_no_known_form_is_left_out(stub, odd):
     assert (reply.text, reply.reasoning) == ("hello", "")
 
 
-async def test_billed_thoughts_that_completion_tokens_leave_out_count(stub):
-    usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 150}
+@pytest.mark.parametrize("total", [150, None, 1.5])
+async def test_billed_thoughts_that_completion_tokens_leave_out_count(stub, total):
+    usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": total}
     stub.script = [completion(usage={**usage, "completion_tokens_details": {"reasoning_tokens": 40}})]
     reply = await engine(stub).complete(request())
     assert (reply.completion_tokens, reply.reasoning_tokens) == (50, 40)
@@ -322,6 +323,11 @@ def test_a_sum_of_which_a_part_is_no_count_is_not_told(place):
     wrong = [-1 if n == place else 5 for n in range(3)]
     assert usage_in_parts([5, 5, 5], wrong, 0, wrote=True) == Usage(15, None, cached=5, written=5)
     assert usage_in_parts(wrong, [5, None], 0, wrote=True) == Usage(None, 5)
+
+
+def test_a_whole_that_is_less_than_its_thoughts_is_not_told():
+    assert usage_in_parts([5, 0, 0], [9], 10, wrote=True) == Usage(5, None)
+    assert usage_in_parts([5, 0, 0], [9], 9, wrote=True) == Usage(5, 9, reasoning=9)
 
 
 async def test_an_error_sent_as_an_answer_is_an_error(stub):
