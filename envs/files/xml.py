@@ -55,3 +55,34 @@ def parse_xml(text: str, place: object) -> ET.Element:
     except (ET.ParseError, ValueError, LookupError) as error:
         raise FileError(place, f"is not well-formed XML: {error}") from None
     return root
+
+
+class _References:
+    """Takes elements as a parser meets them, and keeps what they refer to."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        """Keep the element's ``href``, whatever its namespace."""
+        for name, value in attributes.items():
+            if name.rpartition("}")[2] == "href":
+                self.found.append(value)
+
+
+def references_in(text: str, place: object) -> list[str]:
+    """What the elements of a text refer to (``href``). A document type may be named, but declare no entities.
+
+    Raises:
+        FileError: it is not well-formed, or declares entities.
+    """
+    references = _References()
+    parser = DefusedXMLParser(target=references)
+    try:
+        parser.feed(text)
+        parser.close()
+    except DefusedXmlException:
+        raise FileError(place, "declares entities; write what they stand for in their places") from None
+    except (ET.ParseError, ValueError, LookupError) as error:
+        raise FileError(place, f"is not well-formed XML: {error}") from None
+    return references.found

@@ -1,8 +1,10 @@
 """KidGym's pictures: the same pixels everywhere, every sprite there and unlike any other, labels that can be read."""
 
+import contextlib
 import dataclasses
 import hashlib
 import itertools
+import re
 import subprocess
 import sys
 
@@ -10,6 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from envs.files import FileError
+from envs.files.xml import references_in
 from envs.kidgym import Frame, Hint, Item, contact_sheets, make
 from envs.kidgym.catalog import BACKGROUNDS, ITEMS, PILED, QUARTERED, SPRITES, words
 from envs.kidgym.render import check_skin, compose, export_skin, glyphs, layout, sprite
@@ -428,6 +432,30 @@ def test_a_skin_with_a_broken_drawing_is_refused(tmp_path, name):
         check_skin(str(tmp_path))
     assert name in str(raised.value)
     assert str(tmp_path) in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("drawing", "said"),
+    [
+        ('<image href="/elsewhere/x.png"/>', "refers to '/elsewhere/x.png'"),
+        ('<filter id="f"><feImage xlink:href="x.png"/></filter>', "refers to 'x.png'"),
+        ('<use href="file:///x.svg#a"/>', "refers to 'file:///x.svg#a'"),
+        ("<image/", "is not well-formed XML"),
+        ('<g id="a"/><use href="#a"/><image href="data:image/png;base64,"/>', ""),
+    ],
+)
+def test_a_drawing_that_needs_a_file_outside_the_skin_is_refused(tmp_path, drawing, said):
+    (tmp_path / "animal").mkdir()
+    namespaces = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+    (tmp_path / "animal/cat.svg").write_text(f'<!DOCTYPE svg><svg {namespaces} viewBox="0 0 9 9">{drawing}</svg>')
+    refused = pytest.raises(ValueError, match=re.escape(said)) if said else contextlib.nullcontext()
+    with refused:
+        sprite("animal/cat", 32, str(tmp_path))
+
+
+def test_an_entity_that_could_hide_a_reference_is_refused():
+    with pytest.raises(FileError, match="declares entities"):
+        references_in('<!DOCTYPE svg [<!ENTITY a "/x.png">]><svg><image href="&a;"/></svg>', "cat.svg")
 
 
 def test_a_folder_without_drawings_is_no_skin(tmp_path):

@@ -12,7 +12,8 @@ import resvg_py
 from PIL import Image
 
 from envs.file_picture import MOST_BYTES
-from envs.files import read_bytes, read_text
+from envs.files import FileError, read_bytes, read_text
+from envs.files.xml import references_in
 from envs.kidgym.catalog import PILED, SPRITES
 from envs.kidgym.render import sources
 
@@ -132,13 +133,28 @@ def _read(path: Path, name: str, width: int, height: int, skin: str) -> Image.Im
     """A skin's drawing: a PNG file as it is, an SVG file as large as fits into a box of pixels."""
     try:
         if path.suffix == ".svg":
-            return rasterize(read_text(path, MOST_BYTES), width, height)
+            svg = read_text(path, MOST_BYTES)
+            _check_references(svg, path.name)
+            return rasterize(svg, width, height)
         with Image.open(io.BytesIO(read_bytes(path, MOST_BYTES))) as image:
             if max(image.size) > _LARGEST:
                 raise ValueError(f"{image.width}x{image.height} pixels; at most {_LARGEST} an edge are read")
             return image.convert("RGBA")
     except (OSError, ValueError, Image.DecompressionBombError) as error:
         raise ValueError(f"skin {skin!r}: sprite {name!r} cannot be read from {path.name}: {error}") from error
+
+
+def _check_references(svg: str, name: str) -> None:
+    """See that a drawing needs no other file: one outside the skin has no part in the skin's content hash.
+
+    Raises:
+        FileError: it refers to one.
+    """
+    for reference in references_in(svg, name):
+        if not reference.startswith(("#", "data:")):
+            raise FileError(
+                name, f"refers to {reference[:80]!r}; embed that picture (data:), or save the drawing as PNG"
+            )
 
 
 def _scaled(size: tuple[int, int], box: tuple[int, int], choose: Callable[[float, float], float]) -> tuple[int, int]:
