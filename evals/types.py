@@ -232,7 +232,7 @@ class Reply:
 
 ErrorKind = Literal["endpoint", "engine", "model", "suite"]
 """Whose failure it was: an API's (or the way to it), the engine's that hosts the model, the model's or its prompt's, or a
-defect in the suite."""
+defect in the suite or in a file that it plays."""
 
 
 class PlayerError(Exception):

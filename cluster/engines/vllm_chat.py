@@ -240,7 +240,8 @@ class VLLMChat:
         try:
             shown = self._render(part)
         except Exception as error:
-            raise PlayerError(f"a picture cannot be rendered: {brief(error)}: {part.description[:200]}") from error
+            cause = f"a picture cannot be rendered: {brief(error)}: {part.description[:200]}"
+            raise PlayerError(cause, kind="suite") from error
         if isinstance(shown, str):
             return {"type": "image_url", "image_url": {"url": shown}, "uuid": part.key}
         return {"type": "image_pil", "image_pil": shown, "uuid": part.key}

@@ -41,8 +41,9 @@ def test_a_picture_is_told_from_others_by_its_key_however_it_is_sent():
     address = {"type": "image_url", "image_url": {"url": "data:x"}, "uuid": FRAME.key}
     assert chat_of(True, "data:x")._part(FRAME) == address
     assert chat_of(True)._part("words") == {"type": "text", "text": "words"}
-    with pytest.raises(PlayerError, match=r"cannot be rendered: gone: \{"):
+    with pytest.raises(PlayerError, match=r"cannot be rendered: gone: \{") as raised:
         chat_of(True, OSError("gone"))._part(FRAME)
+    assert raised.value.kind == "suite", "the model is not to blame for a file"
 
 
 @given(st.lists(st.floats(0.01, 1), min_size=2, max_size=5), st.integers(0, 5))

@@ -147,9 +147,8 @@ def _runs_at(checkout: str, relative: str, start: int, length: int) -> Sequence[
                 raise TypeError("a reply is no text")
             run["consumed_tokens"] = int(run["consumed_tokens"])
     except (ValueError, KeyError, TypeError) as cause:
-        raise PlayerError(
-            f"{relative}: the line at byte {start:,} is damaged ({type(cause).__name__}: {cause})"
-        ) from None
+        what = f"the line at byte {start:,} is damaged ({type(cause).__name__}: {cause})"
+        raise PlayerError(f"{relative}: {what}", kind="suite") from None
     return list(runs)
 
 
@@ -157,4 +156,4 @@ def _open(checkout: str, relative: str) -> Any:
     try:
         return open_file(Path(checkout), relative, _LARGEST)
     except CheckoutError as cause:
-        raise PlayerError(str(cause)) from None
+        raise PlayerError(str(cause), kind="suite") from None

@@ -78,6 +78,8 @@ _STAND_INS = 32
 class PuzzleUnreadable(PlayerError):  # noqa: N818 - a cause that is read by people
     """An imported problem is missing or damaged: its episodes fail, the others are played."""
 
+    kind = "suite"
+
 
 def puzzle_of(episode: Episode) -> int:
     """Index of the puzzle that an episode asks about."""
