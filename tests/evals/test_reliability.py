@@ -43,9 +43,11 @@ def test_pass_k_is_unbiased():
         assert sum(w * pass_at_k(count, 5, k) for count, w in weights.items()) == pytest.approx(1 - 0.3**k)
 
 
-def test_more_runs_than_there_are_cannot_be_drawn():
-    with pytest.raises(ValueError, match="6 runs of 5"):
-        pass_power_k(3, 5, 6)
+@pytest.mark.parametrize("share", [pass_power_k, pass_at_k])
+def test_more_runs_than_there_are_cannot_be_drawn_nor_have_succeeded(share):
+    for successes, k in ((3, 6), (3, 0), (6, 2), (-1, 2)):
+        with pytest.raises(ValueError, match=f"{k} runs of 5, of which {successes} succeeded"):
+            share(successes, 5, k)
 
 
 def test_repeats_buy_little_where_runs_are_alike():
