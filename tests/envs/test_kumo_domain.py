@@ -455,3 +455,15 @@ def test_a_domain_of_one_s_own_is_named_by_its_file(tmp_path, monkeypatch, name)
     assert load_domain(name).truths == load_domain(tmp_path / name).truths
     with pytest.raises(DomainError, match=r"no file 'other\.yml'"):
         load_domain("other.yml")
+
+
+@pytest.mark.parametrize(("length", "allowed"), [(19, False), (20, True), (400, True), (401, False)])
+def test_definitions_have_as_many_characters_as_are_allowed(length, allowed):
+    said = "A" + "b" * (length - 2) + "."
+    data = toy_yaml()
+    data["truths"]["Apple"] = said
+    if allowed:
+        assert parse_domain(data, "toy").definitions["Apple"] == said
+    else:
+        with pytest.raises(DomainError, match=f"has {length} characters, where 20 to 400 are allowed"):
+            parse_domain(data, "toy")

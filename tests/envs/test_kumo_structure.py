@@ -136,3 +136,11 @@ def test_sources_stand_for_drawn_or_permuted_domains():
 def test_sources_of_no_structure_are_refused(settings):
     with pytest.raises(ValueError, match="structure"):
         structured_sources(settings, ["medical"])
+
+
+def test_as_many_domains_as_are_allowed_are_drawn(monkeypatch):
+    monkeypatch.setattr("envs.kumo.structure.MOST_DOMAINS", 3)
+    assert [len(set(structured_sources({**SMALL, "domains": count}, (), 7))) for count in (1, 3)] == [1, 3]
+    for count in (0, 4, True):
+        with pytest.raises(ValueError, match="must be a whole number from 1 to 3"):
+            structured_sources({**SMALL, "domains": count}, (), 7)

@@ -1,5 +1,6 @@
 """Golden trajectories: perfect plays as chats that a run would show, in files, replayed."""
 
+import argparse
 import asyncio
 import dataclasses
 import json
@@ -15,6 +16,7 @@ from cluster.cli import main
 from envs.kumo import OptimalSearch, domain_from, generate_tasks, load_domain, structured_sources
 from evals.suite import play_episode
 from evals.suites.kumo import KumoSuite
+from evals.suites.kumo.lab.trajectories import commands
 from evals.suites.kumo.lab.trajectories import file as trajectory_file
 from evals.suites.kumo.lab.trajectories.check import check, check_row
 from evals.suites.kumo.lab.trajectories.forms import FORMS, in_form
@@ -464,6 +466,13 @@ def test_wrong_options_are_refused_before_anything_is_made(words, tmp_path, caps
     assert run("trajectories", tmp_path / "t.jsonl", PART, *words) == 2
     assert words[0].strip("-") in capsys.readouterr().err or words[1] == "20x30"
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("plays", "most"), [("1", 1), ("1000", 1000), ("all", 1000)])
+def test_the_least_and_most_that_may_be_asked_for_are_taken(plays, most):
+    asked = {"difficulty": "6x8", "book": "prose", "seed": 0, "reserve": 0, "count": 1, "reasons": True}
+    given = argparse.Namespace(**asked, plays=plays)
+    assert commands._recipe(given, PART) == Recipe(PART, "6x8", "prose", 0, 0, 1, most, True)
 
 
 def test_splits_are_listed(capsys):
