@@ -25,6 +25,7 @@ from evals.archive.export import export
 from evals.ledger.parts import LedgerChangedError, LedgerDamagedError
 from evals.notes import user_name
 from evals.notes.web import ViewerNotes
+from evals.serving import server_config
 from evals.suite import Suite
 from evals.viewer.index import EpisodeIndex
 from evals.viewer.runs import ViewedRun
@@ -79,13 +80,7 @@ def main(options: argparse.Namespace) -> int:
     viewer.watch()
     hosts = {"localhost", socket.gethostname().lower(), options.host.lower()}
     app = make_app(viewer, token, f"raycade_{port}", hosts, [*notes.routes(), *study.routes()])
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        ws="none",
-        lifespan="off",
-        timeout_graceful_shutdown=2,  # else a client that never ends its request keeps the server running
-    )
+    config = server_config(app, log_level="warning", lifespan="off")
     try:
         uvicorn.Server(config).run(sockets=[listener])
     except KeyboardInterrupt:

@@ -18,6 +18,7 @@ from cluster.people.folder import add_participants, locked, new_study, open_stud
 from cluster.serve.limits import LOOPBACK
 from evals.people.server import StudyServer
 from evals.people.study import TEXTS, Study
+from evals.serving import server_config
 
 _PLACEHOLDER: Final = re.compile(r"^[^`\n]*\[[^\]\n]+\](?!\()", re.MULTILINE)
 """Words in brackets that no link follows: what the texts of a new study leave to be filled in."""
@@ -70,15 +71,7 @@ def _serve(options: argparse.Namespace) -> None:
         hosts = {LOOPBACK, "localhost", options.host.lower(), *([public.hostname] if public.hostname else [])}
         app = StudyServer(opened.study, opened.games, opened.check_games).app(hosts)
         # no log of requests: it would hold addresses of people and their links
-        config = uvicorn.Config(
-            app,
-            log_level="error",
-            access_log=False,
-            ws="none",
-            lifespan="off",
-            server_header=False,
-            timeout_graceful_shutdown=2,  # else a client that never ends its request keeps the server running
-        )
+        config = server_config(app, log_level="error", access_log=False, lifespan="off", server_header=False)
         with contextlib.suppress(KeyboardInterrupt):  # the way to end it
             uvicorn.Server(config).run(sockets=[listener])
 

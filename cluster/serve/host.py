@@ -25,6 +25,7 @@ from cluster.serve.commits import Commits
 from cluster.serve.games import Games
 from cluster.stopping.watch import StopWatch
 from envs.files import FileError, read_text
+from evals.serving import server_config
 
 TICK_SECONDS: Final = 0.2
 GOODBYE_SECONDS: Final = 2.0
@@ -95,14 +96,8 @@ async def offer(
 @contextlib.asynccontextmanager
 async def over_http(app: Starlette, listener: socket.socket) -> AsyncIterator[asyncio.Event]:
     """Serve an application on an open socket."""
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        ws="none",
-        lifespan="on",
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=int(GOODBYE_SECONDS),
+    config = server_config(
+        app, log_level="warning", access_log=False, lifespan="on", timeout_keep_alive=KEEP_ALIVE_SECONDS
     )
     server = uvicorn.Server(config)  # within stop_signals.counted its handlers of signals are not installed
     serving = asyncio.create_task(_served(server, listener))

@@ -19,6 +19,7 @@ from starlette.routing import Mount, Route
 
 from evals.human.page import HEADERS, all_parts, file_routes, picture_response, question_state, read_answer
 from evals.human.player import Question, QuitError
+from evals.serving import server_config
 
 HOST: Final = "127.0.0.1"
 WAIT_SECONDS: Final = 20.0
@@ -142,9 +143,7 @@ class Browser:
     @contextlib.asynccontextmanager
     async def serving(self, listener: socket.socket) -> AsyncIterator[str]:
         """Serve the page on an open socket (``listen``); yields the page's address."""
-        server = _Server(
-            uvicorn.Config(self.app, log_level="error", lifespan="off", ws="none", timeout_graceful_shutdown=1)
-        )
+        server = _Server(server_config(self.app, grace_seconds=1, log_level="error", lifespan="off"))
         task = asyncio.create_task(server.serve(sockets=[listener]))
         try:
             yield f"http://{HOST}:{listener.getsockname()[1]}/{self.token}/"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -70,6 +71,7 @@ def _serve_openenv(options: argparse.Namespace) -> None:
     import uvicorn
 
     from evals.players import RandomPlayer
+    from evals.serving import server_config
     from evals.suite import play_episode
     from evals.training.games import TrainingGames
     from evals.training.openenv_server import app_of
@@ -79,13 +81,10 @@ def _serve_openenv(options: argparse.Namespace) -> None:
     asyncio.run(play_episode(games.suite, games.suite.plan()[0], RandomPlayer()))
     # Where it listens to others, its name there is the user's affair.
     hosts = LOOPBACK if options.host in LOOPBACK else ["*"]
-    uvicorn.run(
-        app_of(games, options.sessions, hosts=hosts),
-        host=options.host,
-        port=options.port,
-        log_level="warning",
-        timeout_graceful_shutdown=2,  # else a client that never ends its request keeps the server running
-    )
+    app = app_of(games, options.sessions, hosts=hosts)
+    config = server_config(app, ws="auto", host=options.host, port=options.port, log_level="warning")
+    with contextlib.suppress(KeyboardInterrupt):  # the way to end it
+        uvicorn.Server(config).run()
 
 
 def _write_nemo_gym(options: argparse.Namespace) -> None:

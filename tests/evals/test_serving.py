@@ -1,0 +1,30 @@
+"""A server ends although a client never ends its request, without a traceback."""
+
+import asyncio
+import logging
+import socket
+
+import uvicorn
+
+from evals.serving import server_config
+
+
+async def test_a_server_ends_without_a_word_though_half_a_request_is_open(capsys):
+    begun = asyncio.Event()
+
+    async def app(scope, receive, send):
+        begun.set()
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(server_config(app, grace_seconds=0, log_level="warning", lifespan="off"))
+    serving = asyncio.create_task(server._serve([listener]))
+    with socket.create_connection(listener.getsockname()) as client:
+        client.sendall(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500\r\n\r\n{")
+        await begun.wait()
+        server.should_exit = True
+        await asyncio.wait_for(serving, 10)
+        await asyncio.sleep(0)
+    logging.getLogger("uvicorn.error").error("a defect")
+    assert capsys.readouterr().err == "ERROR:    a defect\n"
