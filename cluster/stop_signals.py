@@ -7,14 +7,18 @@ once, which the run directory withstands at any moment. In between, signals are 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from types import FrameType
+from typing import Any, TypeVar
 
 from cluster.errors import CONTINUE
+
+T = TypeVar("T")
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
 
@@ -102,12 +106,48 @@ def raised() -> Iterator[None]:
     def stop(number: int, frame: object) -> None:
         raise StoppedError(signal.Signals(number).name)
 
-    before = {number: signal.signal(number, stop) for number in _heeded()}
+    with _handled_by(stop):
+        yield
+
+
+async def unless_stopped(work: Coroutine[Any, Any, T]) -> T:
+    """Await work and cancel it on a stop signal; a second one ends this process at once.
+
+    An exception that a handler raises can be lost in the event loop, and its tasks would be cancelled in any order.
+    The loop notices a signal when it next wakes, which a server makes it do ten times a second.
+
+    Raises:
+        StoppedError: a signal has arrived, and the work has ended.
+    """
+    loop = asyncio.get_running_loop()
+    working = loop.create_task(work)
+    names: list[str] = []
+
+    def stop(number: int, frame: object) -> None:
+        if names:
+            _leave(number, frame)
+        names.append(signal.Signals(number).name)
+        loop.call_soon_threadsafe(working.cancel)
+
+    with _handled_by(stop):
+        await asyncio.wait([working])
+    if working.cancelled() and names:
+        raise StoppedError(names[0])
+    result = working.result()
+    # The work was ending when the signal came.
+    if names:
+        raise StoppedError(names[0])
+    return result
+
+
+@contextmanager
+def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    before = {number: signal.signal(number, handler) for number in _heeded()}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 def _heeded() -> list[signal.Signals]:

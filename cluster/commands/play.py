@@ -113,7 +113,11 @@ async def _ask(options: argparse.Namespace, settings: Settings, games: Sequence[
     browser = Browser()
     async with browser.serving(listener) as address:
         print(f"open this page in a browser: {address}", flush=True)
-        return await play_games(settings, games, browser, commit)
+        try:
+            return await stop_signals.unless_stopped(play_games(settings, games, browser, commit))
+        except stop_signals.StoppedError:
+            await browser.end()
+            raise
 
 
 async def play_games(settings: Settings, games: Sequence[Episode], interface: Interface, commit: Commit) -> bool:
@@ -125,16 +129,21 @@ async def play_games(settings: Settings, games: Sequence[Episode], interface: In
             record = await play_episode(settings.suite, episode, player)
         except QuitError:
             return True
-        except (
-            Exception,
-            SystemExit,
-            asyncio.CancelledError,
-        ) as error:  # a defect in a suite fails its game, never the run
+        except (Exception, SystemExit, asyncio.CancelledError) as error:
+            if _is_being_cancelled():
+                raise
+            # a defect in a suite fails its game, never the run
             record = Record.of_defect(episode, error)
         commit(record)
         if record.error:
             warn(f"this game failed: {record.error}")
     return False
+
+
+def _is_being_cancelled() -> bool:
+    """Whether the games are to end; a suite may have raised ``CancelledError`` by itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _commit(

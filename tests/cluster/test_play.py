@@ -1,10 +1,13 @@
 """`raycade play`: a person's games reach the ledger as any player's do, in the terminal and in the browser."""
 
+import asyncio
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -13,7 +16,8 @@ from cluster.commands import play as module
 from cluster.commands.play import play_games, play_overrides
 from cluster.config.settings import load_settings
 from cluster.errors import UserError
-from evals.human import QuitError
+from cluster.stop_signals import StoppedError
+from evals.human import QuitError, browser
 from evals.ledger.ledger import open_ledger
 from evals.ledger.records import chat_of
 from tests.cluster.conftest import EASY, ROOT
@@ -185,6 +189,35 @@ async def test_a_game_with_a_defect_fails_alone(monkeypatch, capsys):
     assert await play_games(settings, settings.plan, Nobody(), committed.append)
     [record] = committed
     assert not record.done and record.error_kind == "suite" and "a defect" in record.error
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_signal_while_the_page_waits_ends_the_games_and_leaves_no_row(number, monkeypatch):
+    settings, committed = load_settings(play_overrides(KIDGYM, "")), []
+    ask = browser.Browser.ask
+
+    async def asked(page, question):
+        asyncio.get_running_loop().call_later(0.05, os.kill, os.getpid(), number)
+        return await ask(page, question)
+
+    monkeypatch.setattr(browser.Browser, "ask", asked)
+    monkeypatch.setattr(browser, "GOODBYE_SECONDS", 0.0)
+    monkeypatch.setattr(module, "_commit", lambda *given: committed.append(given))
+    options = SimpleNamespace(browser=True, port=0)
+    with pytest.raises(StoppedError, match=number.name):
+        module._play(options, settings, list(settings.plan), None, None, None, None)
+    assert committed == []
+
+
+async def test_games_that_are_cancelled_leave_no_row():
+    settings, committed = load_settings(play_overrides(KIDGYM, "")), []
+    page = browser.Browser()
+    playing = asyncio.create_task(play_games(settings, settings.plan, page, committed.append))
+    while not page._question:
+        await asyncio.sleep(0)
+    playing.cancel()
+    await asyncio.wait([playing], timeout=5)
+    assert playing.cancelled() and committed == []
 
 
 @pytest.mark.slow

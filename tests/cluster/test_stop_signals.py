@@ -1,5 +1,6 @@
 """Stop signals: counted within a run, heeded at once outside of it, raised while a person plays, and put back at the end."""
 
+import asyncio
 import os
 import signal
 
@@ -93,6 +94,28 @@ def test_while_a_person_plays_signals_are_raised():
     for number in SIGNALS:
         with pytest.raises(StoppedError, match=number.name), stop_signals.raised():
             send(number)
+    assert now() == before
+
+
+@pytest.mark.parametrize("ends", ["by itself", "cancelled", "as the signal comes"])
+async def test_work_is_cancelled_by_a_signal_and_a_second_one_leaves_at_once(ends, left):
+    before = now()
+
+    async def work():
+        if ends != "by itself":
+            send(signal.SIGTERM)
+            assert left == []
+            send(signal.SIGINT)
+        if ends == "cancelled":
+            await asyncio.sleep(60)
+        return "done"
+
+    if ends == "by itself":
+        assert await stop_signals.unless_stopped(work()) == "done" and left == []
+    else:
+        with pytest.raises(StoppedError, match="SIGTERM"):
+            await stop_signals.unless_stopped(work())
+        assert left == [CONTINUE]
     assert now() == before
 
 
