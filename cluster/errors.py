@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from envs.disk import disk_refuses
+
 BAD_INPUT = 2
 RUN_FAILED = 1
 CONTINUE = 75
@@ -23,3 +25,9 @@ class RunFailedError(Exception):
 
 class ResumableError(RunFailedError):
     """The run has spent, or waited, as much as it may. It resumes with a higher limit. Exit code 75."""
+
+
+def cannot_write(place: object, error: OSError) -> UserError | RunFailedError:
+    """The error for a file that cannot be written: the user's for a wrong place, not for a full disk."""
+    message = f"{place}: cannot be written: {error}"
+    return RunFailedError(message) if disk_refuses(error) else UserError(message)

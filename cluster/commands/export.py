@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import errno
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -13,14 +12,12 @@ from typing import NamedTuple
 
 from cluster.config.plan import make_suite
 from cluster.console import say, warn
-from cluster.errors import UserError
+from cluster.errors import UserError, cannot_write
 from cluster.storage.stored_run import Run, read_runs
+from envs.disk import disk_refuses
 from evals.exchange import every_eval_ever, huggingface, inspect_log, lm_eval
 from evals.exchange.source import Source, sources_of
 from evals.printable import printable
-
-_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
-"""Errors of the disk that is written to, not of the run that is read."""
 
 
 class Format(NamedTuple):
@@ -81,15 +78,15 @@ def whole_or_nothing(folder: Path) -> Iterator[None]:
     """Empty a folder again if what writes into it fails, so that the same command finds it new or empty.
 
     Raises:
-        UserError: the disk is full, or cannot be written to.
+        RunFailedError: the disk is full, or cannot be written to.
     """
     try:
         yield
     except BaseException as error:
         if folder.is_dir():
             _empty(folder)
-        if isinstance(error, OSError) and error.errno in _DISK:
-            raise UserError(f"{folder}: cannot be written: {error}") from error
+        if isinstance(error, OSError) and disk_refuses(error):
+            raise cannot_write(folder, error) from error
         raise
 
 

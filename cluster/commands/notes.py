@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cluster.commands.show_episode import whole_id
 from cluster.console import say, show, warn
-from cluster.errors import UserError
+from cluster.errors import UserError, cannot_write
 from cluster.storage.durable import write_durably
 from cluster.storage.stored_run import Run, read_runs
 from evals.analysis.compare import SHORT_ID
@@ -59,7 +59,7 @@ def _export(notes: Sequence[Note], path: Path) -> None:
     try:
         write_durably(path, content)
     except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error}") from error
+        raise cannot_write(path, error) from error
     say(f"{path}: {len(notes):,} notes")
 
 

@@ -6,7 +6,7 @@ import argparse
 
 from cluster.config.settings import load_settings
 from cluster.console import say
-from cluster.errors import UserError
+from cluster.errors import UserError, cannot_write
 from cluster.stopping.registration import register, sha256
 from cluster.storage.durable import write_durably
 
@@ -31,7 +31,7 @@ def main(options: argparse.Namespace) -> None:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         write_durably(options.out, content)
     except OSError as error:
-        raise UserError(f"{options.out}: cannot be written: {error}") from error
+        raise cannot_write(options.out, error) from error
     rule = "the whole plan" if settings.stop is None else f"stop={settings.stop.kind}"
     say(f"{options.out}: {len(settings.plan):,} episodes, {rule}\nSHA-256 {sha256(content)}")
     say(f"run it: raycade run {' '.join(options.overrides)} preregistration={options.out}")

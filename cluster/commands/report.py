@@ -13,7 +13,7 @@ from typing import Any, Literal
 from cluster.commands.trained_on import training_lines
 from cluster.config.plan import make_suite
 from cluster.console import say, say_status, show, show_summary, warn
-from cluster.errors import UserError
+from cluster.errors import RunFailedError, UserError, cannot_write
 from cluster.observe.performance import performance_table, replica_table
 from cluster.storage.durable import write_durably
 from cluster.storage.run_directory import RunDirectory
@@ -219,7 +219,7 @@ def _write(path: Path, content: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_durably(path, content)
     except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error}") from error
+        raise cannot_write(path, error) from error
 
 
 def score_run(run: Run) -> Results:
@@ -357,7 +357,7 @@ def _write_if_current(run: Run, results: Results) -> str:
     directory = RunDirectory(run.path)
     try:
         directory.claim()
-    except UserError as error:
+    except (UserError, RunFailedError) as error:
         return str(error)
     try:
         if {part.name for part in directory.parts.glob("*.parquet")} != results.parts:

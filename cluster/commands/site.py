@@ -11,7 +11,7 @@ from typing import Any
 
 from cluster.config.plan import make_suite
 from cluster.console import say, warn
-from cluster.errors import UserError
+from cluster.errors import UserError, cannot_write
 from cluster.storage.durable import write_durably
 from cluster.storage.stored_run import Run, read_runs
 from envs.files import FileError, read_json, real_path
@@ -128,4 +128,4 @@ def _write(path: Path, text: str) -> None:
     try:
         write_durably(path, text.encode())
     except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error}") from error
+        raise cannot_write(path, error) from error

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.config.plan import make_suite
-from cluster.errors import UserError
+from cluster.errors import UserError, cannot_write
 from cluster.storage.stored_run import Run
 from envs.files import real_path
 from evals.sealed import PREFIX, commitment_of, new_secret, read_secret
@@ -25,7 +25,7 @@ def new_challenge(path: Path) -> str:
     except FileExistsError as error:
         raise UserError(f"{path}: exists; a challenge is never written over") from error
     except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error}") from error
+        raise cannot_write(path, error) from error
     return (
         f"{path}: keep it to yourself until all players have played\n"
         f"publish now: SHA-256 {commitment_of(_secret(path))}\nplay it: raycade run suite.seeds={PREFIX}{path}"

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from cluster.console import warn
-from cluster.errors import UserError
+from cluster.errors import UserError, cannot_write
 from cluster.storage import compaction, provenance
 from cluster.storage.durable import sync_directory, write_durably
 from cluster.storage.lock import LeaseLostError, RunLock
@@ -101,7 +101,7 @@ class RunDirectory(Run):
             self.parts.mkdir(exist_ok=True)
         except OSError as error:
             self._lock.release()
-            raise UserError(f"run_dir={self.path}: cannot be written: {error}") from error
+            raise cannot_write(f"run_dir={self.path}", error) from error
         # Whoever created it need not be the first to lock it.
         is_new = created or started_before
         self._created = is_new and not self.begun and not any(self.parts.iterdir())

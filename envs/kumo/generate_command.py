@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from envs.disk import exit_code
 from envs.kumo.domain_file import load_domain
 from envs.kumo.generate import DIFFICULTIES, generate_tasks
 from envs.kumo.search import check_size
@@ -33,12 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Write the file; 2 for bad input."""
+    """Write the file; 2 for bad input, 1 where the disk refuses."""
     try:
         return _generate(options)
     except (ValueError, OSError) as error:  # a wrong domain, too few tasks, a size that is too large
         print(f"error: {error}", file=sys.stderr)
-        return 2
+        return exit_code(error)
 
 
 def _generate(options: argparse.Namespace) -> int:

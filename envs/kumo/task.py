@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from envs.disk import whole_file
 from envs.files import read_json_lines
 from envs.kumo.domain import Action, Domain, Observation, State
 from envs.settings import check_keys
@@ -182,17 +183,12 @@ def write_tasks(path: Path, tasks: Iterable[Task]) -> None:
     """Write tasks as JSON lines: the whole file, or none.
 
     Raises:
-        OSError: it cannot be written; what was there is still there.
+        WriteError: it cannot be written; what was there is still there.
     """
     encode = json.JSONEncoder(ensure_ascii=False).encode
     content = "".join(encode(task.to_json()) + "\n" for task in tasks)
-    beside = path.with_name(f".{path.name}.tmp")
-    try:
+    with whole_file(path) as beside:
         beside.write_text(content, encoding="utf-8")
-        beside.replace(path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise OSError(f"{path}: cannot be written: {error}") from error
 
 
 def read_tasks(path: Path, domains: Sequence[Domain]) -> list[Task]:

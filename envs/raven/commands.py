@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from envs.disk import exit_code
 from envs.files import FileError
 from envs.raven.compose import load, puzzle
 from envs.raven.files import file_stem, official, write
@@ -147,12 +148,12 @@ def _positive(text: str) -> int:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run the parsed command; returns the exit code, 2 for bad input and 1 where something was found wrong."""
+    """Run the parsed command; returns the exit code, 2 for bad input, 1 where something was wrong or the disk refuses."""
     try:
         return {"generate": _generate, "import": _import, "check": _check, "show": _show}[args.raven_command](args)
     except (ValueError, OSError) as error:
         print(f"raven {args.raven_command}: {error}", file=sys.stderr)
-        return 2
+        return exit_code(error)
 
 
 def _generate(args: argparse.Namespace) -> int:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from envs.disk import whole_file
 from envs.files import FileError, read_bytes
 from envs.files.arrays import read_npz
 from envs.raven.grammar import ANGLE_VALUES, PANEL, SIZE_VALUES, Configuration, Layout
@@ -100,10 +101,18 @@ def official(problem: Problem) -> OfficialFile:
 
 
 def write(file: OfficialFile, stem: Path) -> tuple[Path, Path]:
-    """Write ``stem``.npz and ``stem``.xml; returns both paths."""
+    """Write ``stem``.npz and ``stem``.xml; returns both paths.
+
+    Raises:
+        WriteError: one cannot be written; there is no half npz then, and none without its XML.
+    """
     npz, xml = stem.with_name(stem.name + ".npz"), stem.with_name(stem.name + ".xml")
-    np.savez(npz, **file.arrays())  # type: ignore[arg-type]
-    xml.write_text(file.text, encoding="utf-8")
+    arrays = file.arrays()
+    with whole_file(npz) as new_npz:
+        with new_npz.open("wb") as opened:
+            np.savez(opened, **arrays)  # type: ignore[arg-type]
+        with whole_file(xml) as new_xml:
+            new_xml.write_text(file.text, encoding="utf-8")
     return npz, xml
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from envs.disk import whole_file
 from envs.files import FileError, read_json_lines, real_path
 from envs.raven.compose import panel_pixels
 from envs.raven.files import OfficialFile, read
@@ -90,7 +91,8 @@ def write_index(problems: list[Problem], index: Path) -> None:
         doubts = {"ambiguous": ambiguous(problem), "twins": twins(problem)}
         lines.append(json.dumps(asdict(problem.source) | about | doubts, sort_keys=True))
     index.parent.mkdir(parents=True, exist_ok=True)
-    index.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    with whole_file(index) as beside:
+        beside.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
 
 
 def read_index(index: Path) -> list[Listed]:

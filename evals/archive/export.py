@@ -129,6 +129,13 @@ def _columns(
 
 def _write_page(folder: Path) -> None:
     """The page itself, its script and style, and the licenses of all that it is made of."""
-    shutil.copytree(STATIC, folder / "static", ignore=shutil.ignore_patterns("*.html"))
+    # Not shutil.copytree: its error is a list of all files, of which none tells that the disk is full.
+    for path in sorted(STATIC.rglob("*")):
+        copy = folder / "static" / path.relative_to(STATIC)
+        if path.is_dir():
+            copy.mkdir(parents=True)
+        elif path.suffix != ".html":
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
     shutil.copyfile(STATIC / "archive.html", folder / "index.html")
     (folder / "static" / "licenses.txt").write_text(licenses(), encoding="utf-8")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cluster.config.plan import make_suite
 from cluster.console import show
-from cluster.errors import UserError
+from cluster.errors import UserError, cannot_write
 from cluster.storage.durable import write_durably
 from cluster.storage.stored_run import Run, read_runs
 from envs.files import real_path
@@ -106,4 +106,4 @@ def _write(folder: Path, tables: Sequence[Table], found: Analysis) -> None:
         for name, content in {**figure_files(found.figures), **table_files(tables)}.items():
             write_durably(folder / name, content)
     except OSError as error:
-        raise UserError(f"{folder}: cannot be written: {error}") from error
+        raise cannot_write(folder, error) from error

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from envs.disk import exit_code
 from envs.kumo.published.checkout import CheckoutError
 from envs.kumo.published.importing import Imported, import_checkout, warnings_to_text
 
@@ -33,12 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Import and say what was found; 2 for bad input."""
+    """Import and say what was found; 2 for bad input, 1 where the disk refuses."""
     try:
         imported = import_checkout(options.checkout, options.folder, _progress)
     except (CheckoutError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
-        return 2
+        return exit_code(error)
     for line in warnings_to_text(imported):
         print(f"warning: {printable(line)}", file=sys.stderr)
     print("\n".join(describe(imported)))

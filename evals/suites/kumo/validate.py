@@ -11,6 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from envs.disk import whole_file
 from envs.kumo import Domain, DomainError, available_domains, load_domain
 from envs.kumo.book_check import book_problems
 from envs.kumo.likeness import near_duplicates
@@ -89,7 +90,8 @@ def _show(measured: Sequence[Quality], full: bool, out: Path | None) -> None:
         Output().print(LaidOut(category_table(measured)))
     if out:
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(WRITERS[out.suffix](table), encoding="utf-8")
+        with whole_file(out) as beside:
+            beside.write_text(WRITERS[out.suffix](table), encoding="utf-8")
         print(f"\nwritten: {out}")
 
 

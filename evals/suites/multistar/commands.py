@@ -8,6 +8,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from envs.disk import exit_code
+
 if TYPE_CHECKING:
     from evals.suites.multistar.published_questions.reader import Import
     from evals.suites.multistar.published_questions.store import Stored
@@ -77,7 +79,7 @@ def _import(args: argparse.Namespace) -> int:
         write_questions(args.folder, found.questions)
     except (ValueError, OSError) as error:
         print(f"multistar import: {error}", file=sys.stderr)
-        return 2
+        return exit_code(error)
     _report(found, args.folder)
     return 1 if found.left_out else 0
 

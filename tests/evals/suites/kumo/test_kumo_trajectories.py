@@ -259,7 +259,7 @@ def test_rows_are_written_as_they_come(rows, tmp_path):
 
     def batches():
         for _ in range(3):
-            part = tmp_path / ".t.jsonl.part"
+            part = tmp_path / ".t.jsonl.tmp"
             seen.append(part.stat().st_size if part.exists() else None)
             yield rows * 20
         assert not (tmp_path / "t.jsonl").exists()

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from envs.disk import exit_code
 from envs.kumo import BOOK_STYLES, Domain, available_domains, load_domain
 from envs.kumo.search import check_size
 from envs.kumo.split import PARTS, components, parse_part, split_of
@@ -73,12 +74,12 @@ def _split_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Run a command; 2 for bad input."""
+    """Run a command; 2 for bad input, 1 where the disk refuses."""
     try:
         return _COMMANDS[options.kumo_command](options)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
-        return 2
+        return exit_code(error)
 
 
 def _make(options: argparse.Namespace) -> int:

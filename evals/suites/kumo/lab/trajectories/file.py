@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from envs.disk import whole_file
 from envs.files import FileError, read_json_lines
 from envs.files.parquet import open_parquet
 from evals.suites.kumo.lab.trajectories.plays import Row
@@ -69,10 +70,10 @@ def write(path: Path, batches: Iterable[list[Row]], schema: pa.Schema = SCHEMA) 
 
     Raises:
         TrajectoryFileError: the name is taken, or of another kind.
+        WriteError: it cannot be written.
     """
     check_new(path)
-    beside = path.with_name(f".{path.name}.part")
-    try:
+    with whole_file(path) as beside:
         if path.suffix == ".parquet":
             with pq.ParquetWriter(beside, schema, compression="zstd") as writer:
                 for rows in batches:
@@ -82,9 +83,6 @@ def write(path: Path, batches: Iterable[list[Row]], schema: pa.Schema = SCHEMA) 
                 for rows in batches:
                     file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         check_new(path)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def read(path: Path) -> Iterator[Row]:

@@ -1,0 +1,47 @@
+"""What a full disk does to files that commands write, and to their exit codes."""
+
+import errno
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cluster.errors import RunFailedError, UserError, cannot_write
+from envs.disk import WriteError, exit_code, whole_file
+from envs.raven.files import official, write
+from envs.raven.generate import generate
+
+
+def full(*_, **__):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_file_is_written_whole_or_stays_as_it_was(tmp_path):
+    path = tmp_path / "file"
+    with whole_file(path) as beside:
+        beside.write_text("old")
+    with pytest.raises(WriteError) as raised, whole_file(path) as beside:
+        beside.write_text("new")
+        full()
+    assert str(raised.value) == f"{path}: cannot be written: No space left on device"
+    assert path.read_text() == "old" and [*tmp_path.iterdir()] == [path]
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(errno.ENOSPC, 1), (errno.EDQUOT, 1), (errno.EFBIG, 1), (errno.ENOENT, 2), (errno.EACCES, 2)]
+)
+def test_a_full_disk_is_no_bad_input(number, code):
+    error = OSError(number, os.strerror(number))
+    assert exit_code(error) == code
+    assert type(cannot_write("out", error)) is {1: RunFailedError, 2: UserError}[code]
+    assert exit_code(ValueError()) == 2
+
+
+@pytest.mark.parametrize("fails", [(np, "savez"), (Path, "write_text"), (Path, "replace")])
+def test_no_half_problem_is_left_on_a_full_disk(fails, tmp_path, monkeypatch):
+    file = official(generate("center_single", 1))
+    monkeypatch.setattr(*fails, full)
+    with pytest.raises(WriteError, match=r"RAVEN_1_train\.(npz|xml): cannot be written"):
+        write(file, tmp_path / "RAVEN_1_train")
+    assert not [*tmp_path.iterdir()]
