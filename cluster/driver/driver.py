@@ -120,6 +120,8 @@ class Driver:
         try:
             await first_of(self._run_lanes(), self._commit_forever(), self._end_after_grace())
             await self._commit_all(COMMIT_TRIES)
+            # The last line says what came of all episodes, not of those at the last interval.
+            await self._look()
         except BaseException:
             with contextlib.suppress(RunFailedError):  # report the first error
                 await self._commit_all(1)

@@ -89,6 +89,8 @@ async def offer(
         if games.over:
             await asyncio.sleep(GOODBYE_SECONDS)
         await commits.settle()
+        # The last line says what came of all games, also of those within the last tick.
+        progress.stats.stopping = await asyncio.to_thread(stopping.look)
     if games.playing:
         progress.say(f"stopping: games not finished: {games.playing}; they will be played again")
 

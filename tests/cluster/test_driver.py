@@ -57,6 +57,22 @@ def driver_of(directory: RunDirectory) -> Driver:
     return Driver(settings, [], directory, stats=nobody, progress=None, watcher=nobody)
 
 
+async def test_the_stopping_rule_is_looked_at_once_all_episodes_are_committed(tmp_path):
+    driver = driver_of(RunDirectory(tmp_path / "run"))
+    driver._pending = [await rows(PLAN)]
+    state = SimpleNamespace(needed=frozenset())
+    committed = []
+
+    def look():
+        committed.append(open_ledger(tmp_path / "run").table(["episode_id"]).num_rows)
+        return state
+
+    driver._watch = SimpleNamespace(look=look, ranks=None)
+    driver._lanes, driver.stats.stopping = [], None
+    await driver.run()
+    assert driver.stats.stopping is state and committed == [len(PLAN)]
+
+
 async def test_a_run_that_ends_during_a_commit_writes_no_row_twice(tmp_path):
     driver = driver_of(SlowDirectory(tmp_path / "run"))
     driver._pending = [await rows(PLAN[:3])]
