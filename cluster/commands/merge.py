@@ -147,8 +147,11 @@ def _check_endings(runs: Sequence[Run]) -> None:
                 f"{run.path}: was played with a stopping rule, which chose its games by looking at their outcomes; parts "
                 "that are chosen so cannot be merged. Play it to the end first: the same command with stop=none"
             )
-    for run in runs:  # a source that forgot what it spent would make the merged run's spend cap start too low
-        check_journal(run.path, run.ledger_cost, capped=True)
+    for run in runs:
+        engine = _engine_class(run.config)
+        # A source that forgot what it spent would make the merged run's spend cap start too low.
+        if engine is not None and engine.metered:
+            check_journal(run.path, run.ledger_cost, capped=True)
 
 
 def _check_settings(runs: Sequence[Run]) -> list[str]:
@@ -182,14 +185,22 @@ def _check_settings(runs: Sequence[Run]) -> list[str]:
 
 def _engine_keys(config: Mapping[str, Any]) -> tuple[set[str], set[str]]:
     """Which settings of a run's engine change no answer, and which it keeps fixed during a run."""
-    model = config.get("model") or {}
-    engine = model.get("engine")
-    if not engine:
+    cls = _engine_class(config)
+    if cls is None:
         return set(), set()
-    cls: type[Engine] = class_of("model.engine", engine)
     operational = {f"model.engine.{name}" for name in cls.operational}
     fixed = {f"model.engine.{name}" for name in cls.fixed_for_run}
     return operational, fixed
+
+
+def _engine_class(config: Mapping[str, Any]) -> type[Engine] | None:
+    """The class of a run's engine; None for a model without one."""
+    model = config.get("model") or {}
+    engine = model.get("engine")
+    if not engine:
+        return None
+    cls: type[Engine] = class_of("model.engine", engine)
+    return cls
 
 
 def _whole_plan(config: Mapping[str, Any], theirs: Mapping[str, Episode]) -> tuple[list[Episode], str]:

@@ -133,8 +133,7 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
     try:
         if directory.begun != begun:  # the checks above were of another state
             raise UserError(f"run_dir={directory.path}: another driver has just begun a run here; start this one again")
-        engine = config["model"].get("engine") or {}
-        check_journal(directory.path, directory.ledger_cost, capped=engine.get("spend_cap") is not None)
+        _check_spending(settings.model, directory)
         directory.begin(settings.plan, {"config.yaml": settings.config})
         directory.write_suite(config["suite"])
         replica = settings.model.replica
@@ -224,6 +223,15 @@ def _check_answering(model: ModelSettings, run: Run, config: Mapping[str, Any]) 
                 f"model.engine.{name}={asked}: this run started with {there}, and another endpoint may serve another "
                 f"model; use the original setting, or another run_dir than {run.path}"
             )
+
+
+def _check_spending(model: ModelSettings, run: Run) -> None:
+    """See that the run knows what it has spent.
+
+    Only a metered engine keeps a journal of it; what a program tells of its costs stands in the rows alone.
+    """
+    if model.engine is not None and model.metered:
+        check_journal(run.path, run.ledger_cost, capped=model.engine.get("spend_cap") is not None)
 
 
 def _print_resume_status(run: Run, resume: Resume, progress: Progress, *, tracked: bool) -> None:

@@ -18,6 +18,7 @@ from cluster.commands import merge as merge_module
 from cluster.commands.merge import _joined_spending, merge
 from cluster.commands.report import score_run
 from cluster.config.settings import load_settings
+from cluster.engines.simulated import SimulatedEngine
 from cluster.errors import UserError
 from cluster.storage.provenance import read_versions, write_versions
 from cluster.storage.run_directory import RunDirectory
@@ -346,15 +347,21 @@ async def test_spending_of_all_parts_is_joined_each_once(play, tmp_path, steps):
         assert read_spending(target).total == pytest.approx(17.5)
 
 
-async def test_a_part_that_forgot_what_it_spent_is_not_merged(play, tmp_path):
+@pytest.mark.parametrize("metered", [True, False])
+async def test_a_part_whose_engine_forgot_what_it_spent_is_not_merged(play, tmp_path, monkeypatch, metered):
+    monkeypatch.setattr(SimulatedEngine, "metered", metered)
     run_dir = await play("a")
     [part] = (run_dir / "episodes").glob("*.parquet")
     rows = pq.read_table(part)
     place = rows.column_names.index("cost")
     pq.write_table(rows.set_column(place, "cost", pa.array([0.5] * len(rows))), part)
-    with pytest.raises(UserError, match=r"spending\.json: missing, though the ledger's episodes cost"):
+    if metered:
+        with pytest.raises(UserError, match=r"spending\.json: missing, though the ledger's episodes cost"):
+            merge(tmp_path / "whole", [run_dir])
+        assert not (tmp_path / "whole").exists()
+    else:
         merge(tmp_path / "whole", [run_dir])
-    assert not (tmp_path / "whole").exists()
+        assert Run(tmp_path / "whole").spent is None
 
 
 async def test_a_merge_of_runs_that_cost_nothing_notes_no_spending(play, tmp_path):

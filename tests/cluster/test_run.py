@@ -173,13 +173,21 @@ def test_a_failed_start_leaves_what_another_driver_began_meanwhile(monkeypatch, 
     assert Run(settings.run_dir).begun
 
 
-def test_a_run_whose_spending_journal_was_removed_says_so(tmp_path, capsys):
-    settings = load_settings([*SMALL, "model=oracle", "baselines=[random]", f"run_dir={tmp_path / 'run'}"])
+@pytest.mark.parametrize(
+    ("model", "keeps_journal"),
+    [
+        (("model=openai", "model.engine.model=m"), True),
+        (("model=agent", "model.name=a", "model.engine.version=v1"), False),  # its client tells what an answer cost
+    ],
+)
+def test_a_run_whose_spending_journal_was_removed_says_so(model, keeps_journal, tmp_path, capsys):
+    settings = load_settings([*SMALL, *model, f"run_dir={tmp_path / 'run'}"])
     record = asyncio.run(play_episode(settings.suite, settings.plan[0], Random()))
     leave(settings, [record])
-    assert run(settings)[0] == 0
+    assert run(settings, lambda *_: True) == (CONTINUE, None)
     cost = sum(turn.reply.cost for turn in record.turns)
-    assert cost and f"spending.json: missing, though the ledger's episodes cost {cost:.2f}" in capsys.readouterr().err
+    warned = f"spending.json: missing, though the ledger's episodes cost {cost:.2f}" in capsys.readouterr().err
+    assert cost and warned is keeps_journal
 
 
 def test_a_ray_that_does_not_start_here_is_told_in_one_line(monkeypatch):
