@@ -40,6 +40,7 @@ CRITERIA: Final = (
 )
 """What reviewers of generated questions judge (MultiStAR, appendix A.5.1), in words of our own."""
 MOST_PARTICIPANTS: Final = 100_000
+LOCK: Final = ".lock"
 _ALPHABET: Final = "abcdefghjkmnpqrstuvwxyz23456789"
 """Of pseudonyms and codes: no characters that are taken for one another."""
 
@@ -69,8 +70,7 @@ def new_study(folder: Path, settings: Sequence[str], kind: Kind, players: int, g
     Raises:
         UserError: the folder holds something, or the settings are wrong.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder}: is there and not empty; name a new folder")
+    _check_new(folder)
     if min(players, games) < 1:
         raise UserError(f"--players={players} --games={games}: each must be 1 at least")
     given = play_overrides(settings, "")
@@ -91,32 +91,56 @@ def new_study(folder: Path, settings: Sequence[str], kind: Kind, players: int, g
     people = _drawn([*found.by_id], needed, games, Counter(), ())
     texts = resources.files(__package__) / "texts"
     folder.mkdir(parents=True, exist_ok=True)
-    for name, source in (("consent", "consent"), ("instructions", f"instructions.{kind}"), ("thanks", "thanks")):
-        write_durably(folder / f"{name}.md", (texts / f"{source}.md").read_bytes())
-    write_durably(folder / STUDY, _plan_text(plan).encode())
-    _write_secret(folder / PARTICIPANTS, participants_text(people))
+    with locked(folder):
+        _check_new(folder)  # games take a while to plan
+        for name, source in (("consent", "consent"), ("instructions", f"instructions.{kind}"), ("thanks", "thanks")):
+            write_durably(folder / f"{name}.md", (texts / f"{source}.md").read_bytes())
+        write_durably(folder / STUDY, _plan_text(plan).encode())
+        _write_secret(folder / PARTICIPANTS, participants_text(people))
     return Study(folder, plan, people)
+
+
+def _check_new(folder: Path) -> None:
+    """See that a folder is missing or empty.
+
+    Raises:
+        UserError: it is not.
+    """
+    if not folder.exists():
+        return
+    if not folder.is_dir() or any(path.name != LOCK for path in folder.iterdir()):
+        raise UserError(f"{folder}: is there and not empty; name a new folder")
 
 
 def add_participants(folder: Path, count: int) -> Study:
     """Add people, who get the games that the fewest have finished.
 
     Raises:
-        UserError: the study is being served, or cannot be read.
+        UserError: the study is being served or changed, or cannot be read.
     """
     if not 0 < count <= MOST_PARTICIPANTS:
         raise UserError(f"{count}: must be from 1 to {MOST_PARTICIPANTS:,}")
-    opened = open_study(folder)
-    study = opened.study
+    with locked(folder):
+        opened = open_study(folder)
+        study = opened.study
+        finished = _finished(study)
+        more = _drawn([*opened.games.by_id], count, study.plan.games_per_participant, finished, study.participants)
+        _write_secret(folder / PARTICIPANTS, participants_text([*study.participants, *more]))
+    return dataclasses.replace(study, participants=(*study.participants, *more))
+
+
+def _finished(study: Study) -> Counter[str]:
+    """How many participants have finished each game.
+
+    Raises:
+        FileError: the answers of one of them are damaged.
+    """
     finished: Counter[str] = Counter()
     last = 0 if study.plan.kind == "review" else ENDED  # a review has one step, and no entry of an end
     for participant in study.participants:
         journal = Journal.read(study.answers_of(participant))
         finished.update(game for game in participant.games if last in journal.items.get(game, {}))
-    more = _drawn([*opened.games.by_id], count, study.plan.games_per_participant, finished, study.participants)
-    with locked(folder):
-        _write_secret(folder / PARTICIPANTS, participants_text([*study.participants, *more]))
-    return dataclasses.replace(study, participants=(*study.participants, *more))
+    return finished
 
 
 def open_study(folder: Path) -> Opened:
@@ -148,9 +172,11 @@ def locked(folder: Path) -> Iterator[None]:
     """Be the only process that serves or changes a study.
 
     Raises:
-        UserError: another process does.
+        UserError: another process does, or there is no such folder.
     """
-    with (folder / ".lock").open("w") as file:
+    if not folder.is_dir():
+        raise UserError(f"{folder}: there is no such folder; raycade people new makes one")
+    with (folder / LOCK).open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -158,6 +158,31 @@ def test_new_participants_get_the_games_that_the_fewest_have_ended(tmp_path, mon
         add_participants(tmp_path, 1)
 
 
+def test_a_study_is_read_under_its_lock_when_people_are_added(tmp_path, monkeypatch):
+    def opened(path):
+        with pytest.raises(UserError, match="another process"), folder.locked(path):
+            pytest.fail("another process could add people meanwhile, who would be lost")
+        raise UserError("read")
+
+    monkeypatch.setattr(folder, "open_study", opened)
+    with pytest.raises(UserError, match="read"):
+        add_participants(tmp_path, 1)
+
+
+def test_a_study_that_was_made_meanwhile_is_not_written_over(tmp_path, monkeypatch):
+    study = tmp_path / "study"
+
+    def planned(settings):
+        study.mkdir()
+        (study / "study.yaml").write_text("theirs")
+        return Games.of(ToySuite(episodes=1))
+
+    monkeypatch.setattr(folder, "_games", planned)
+    with pytest.raises(UserError, match="not empty"):
+        folder.new_study(study, KIDGYM, "play", 1, 1, "Study")
+    assert (study / "study.yaml").read_text() == "theirs"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
