@@ -16,6 +16,8 @@ from cluster.errors import UserError
 from cluster.people.export import RESULTS, export
 from cluster.people.folder import add_participants, locked, new_study, open_study, write_links
 from cluster.serve.limits import LOOPBACK
+from envs.files import FileError
+from evals.people.journal import Journal
 from evals.people.server import StudyServer
 from evals.people.study import TEXTS, Study
 from evals.serving import server_config
@@ -51,11 +53,10 @@ def _add(options: argparse.Namespace) -> None:
 
 def _serve(options: argparse.Namespace) -> None:
     public = _address(options.public)
-    if not options.folder.is_dir():
-        raise UserError(f"{options.folder}: there is no such folder; raycade people new makes one")
     with locked(options.folder):
         opened = open_study(options.folder)
         _warn_of_placeholders(opened.study)
+        _warn_of_damage(opened.study)
         listener = _listen(options.host, options.port)
         port = listener.getsockname()[1]
         address = options.public or f"http://{options.host}:{port}"
@@ -105,6 +106,14 @@ def _warn_of_placeholders(study: Study) -> None:
     for name, text in study.texts.items():
         if _PLACEHOLDER.search(text):
             warn(f"{study.folder / name}.md: has words in brackets that are still to be filled in")
+
+
+def _warn_of_damage(study: Study) -> None:
+    for participant in study.participants:
+        try:
+            Journal.read(study.answers_of(participant))
+        except FileError as error:
+            warn(f"{error}; {participant.person} cannot go on until this file is mended or restored")
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -12,6 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 
+from envs.files import FileError
 from evals.human.page import HEADERS, file_routes, picture_response, read_answer
 from evals.people.games import Games
 from evals.people.seat import RefusedError, Seat
@@ -27,6 +28,8 @@ class StudyServer:
         """Nobody has come yet."""
         self._study, self._games, self._check_games = study, games, check_games
         self._seats: dict[str, Seat] = {}
+        self._told: set[str] = set()
+        """Errors that were logged; pages ask every few seconds."""
 
     def app(self, hosts: Collection[str]) -> Starlette:
         """The pages.
@@ -41,7 +44,8 @@ class StudyServer:
             Route("/answer", self._answer, methods=["POST"]),
         ]
         trusted = Middleware(TrustedHostMiddleware, allowed_hosts=sorted(hosts), www_redirect=False)
-        return Starlette(routes=[Mount("/{token}", routes=routes)], middleware=[trusted])
+        unreadable = dict.fromkeys((FileError, OSError), self._unreadable)
+        return Starlette(routes=[Mount("/{token}", routes=routes)], middleware=[trusted], exception_handlers=unreadable)
 
     def _seat(self, path: Mapping[str, str]) -> Seat | None:
         participant = self._study.by_token.get(path["token"])
@@ -78,6 +82,14 @@ class StudyServer:
             logger.error("an answer cannot be written: %s", error)
             return _refused(503)
         return JSONResponse(state, headers=HEADERS)
+
+    async def _unreadable(self, request: Request, error: Exception) -> Response:
+        """A participant's file is damaged: the page asks again, and goes on once it is mended."""
+        text = str(error)
+        if text not in self._told:
+            self._told.add(text)
+            logger.error("a participant's page cannot be shown: %s", text)
+        return _refused(503)
 
 
 def _refused(status: int) -> Response:

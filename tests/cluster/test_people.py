@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from cluster.errors import UserError
-from cluster.people import export, folder
+from cluster.people import command, export, folder
 from cluster.people.folder import add_participants
 from cluster.storage.stored_run import Run
 from evals.ledger.ledger import open_ledger
@@ -181,6 +181,17 @@ def test_a_study_that_was_made_meanwhile_is_not_written_over(tmp_path, monkeypat
     with pytest.raises(UserError, match="not empty"):
         folder.new_study(study, KIDGYM, "play", 1, 1, "Study")
     assert (study / "study.yaml").read_text() == "theirs"
+
+
+def test_damaged_answers_are_told_when_a_study_is_served(tmp_path, capsys):
+    plan = Plan(settings=(), players_per_game=1, games_per_participant=1)
+    study = Study(tmp_path, plan, tuple(Participant(f"person-{name}", name * 16, name, ()) for name in "ab"))
+    path = study.answers_of(study.participants[1])
+    path.parent.mkdir()
+    path.write_text("{\n")
+    command._warn_of_damage(study)
+    err = capsys.readouterr().err
+    assert err.count("warning") == 1 and f"{path}" in err and "line 1" in err and "person-b" in err
 
 
 @pytest.mark.parametrize(

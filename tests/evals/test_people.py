@@ -555,6 +555,23 @@ async def test_the_server_answers_with_what_comes_next_and_refuses_the_rest(tmp_
         assert (await client.post(f"/{one}/answer", json=answer)).status_code == 503, "the page sends it again"
 
 
+async def test_a_damaged_file_of_answers_keeps_its_own_participant_waiting_until_it_is_mended(tmp_path, caplog):
+    study = study_in(tmp_path, people=2)
+    one, other = (each.token for each in study.participants)
+    path = study.answers_of(study.participants[0])
+    path.parent.mkdir()
+    path.write_text("{\n")
+    async with connected(study) as client:
+        for _ in range(2):
+            assert (await client.get(f"/{one}/state")).status_code == 503, "the page asks again"
+            assert (await client.post(f"/{one}/answer", json={})).status_code == 503
+            assert (await client.get(f"/{other}/state")).status_code == 200
+        [told] = caplog.records
+        assert f"{path}: line 1 is no answer" in told.getMessage() and not told.exc_info
+        path.unlink()
+        assert (await client.get(f"/{one}/state")).json()["key"] == "consent/0"
+
+
 async def test_times_and_early_clicks_are_kept_as_posted_up_to_a_bound(tmp_path):
     study = study_in(tmp_path)
     [person] = study.participants
