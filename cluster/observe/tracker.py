@@ -111,6 +111,9 @@ class Watcher:
             try:
                 getattr(self._tracker, method)(*arguments)
             except BaseException as error:  # SystemExit would end this thread without a word
+                # What an abandoned tracker still says is a consequence of that.
+                if self.failure:
+                    return
                 self.failure = _cause(error)
                 logger.warning("the tracker failed and is disabled for the rest of the run: %s", self.failure)
                 return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -31,6 +32,8 @@ LIVE = (
 )
 LONGEST_TEXT = 20_000
 """Characters of a prompt or reply in the table of episodes."""
+ABANDON_SECONDS = 5.0
+"""How long the end of a run waits for W&B to let go of its dead process."""
 LEDGER_FILES = ("config.yaml", "plan.parquet", "versions.json", "summary.json", "episodes/*.parquet")
 REPORT_FILES = ("report.html", "report/*", "tables/*")
 
@@ -135,6 +138,10 @@ class WandbTracker:
             with contextlib.suppress(psutil.Error):
                 if child.name().startswith("wandb"):
                     child.kill()
+        # Without that process, what W&B does when this one ends fails, and prints a traceback: it is done here, unheard.
+        ending = threading.Thread(target=_end_unheard, name="end of W&B", daemon=True)
+        ending.start()
+        ending.join(ABANDON_SECONDS)
 
     def _store(self, kind: str, patterns: Sequence[str]) -> None:
         """The run's files of one kind as an artifact; parts of the ledger are not copied, since they never change."""
@@ -151,6 +158,13 @@ class WandbTracker:
             policy = "immutable" if path.suffix == ".parquet" else "mutable"
             artifact.add_file(str(path), str(path.relative_to(self._run_dir)), policy=policy, skip_cache=True)
         self._run.log_artifact(artifact)
+
+
+def _end_unheard() -> None:
+    import wandb
+
+    with contextlib.suppress(Exception, SystemExit):
+        wandb.teardown()
 
 
 def _wandb_table(table: Table) -> Any:

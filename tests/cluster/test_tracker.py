@@ -118,6 +118,40 @@ def test_a_hanging_tracker_delays_only_the_end_of_the_run(tmp_path):
     release.set()
 
 
+def test_what_an_abandoned_tracker_still_says_is_not_told(tmp_path, caplog):
+    class Hanging(Recording):
+        finish_seconds = 0.0
+        gone = threading.Event()
+
+        def start(self, run_dir, run_id, config):
+            self.gone.wait()
+            raise ConnectionResetError
+
+        def abandon(self):
+            self.gone.set()
+
+    watcher = Watcher(Hanging())
+    watcher.start(tmp_path, "id", {})
+    watcher.finish(RESULTS)
+    watcher._thread.join()
+    assert "did not finish" in watcher.failure and not caplog.records
+
+
+@pytest.mark.parametrize("error", [ConnectionResetError(), SystemExit(1), None], ids=repr)
+def test_an_abandoned_wandb_is_ended_unheard(error, monkeypatch):
+    ends = []
+
+    def teardown():
+        ends.append("end")
+        if error:
+            raise error
+
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(teardown=teardown))
+    monkeypatch.setattr("psutil.Process.children", lambda _: [])
+    WandbTracker("project").abandon()
+    assert ends == ["end"]
+
+
 def test_no_tracker_is_no_trouble(tmp_path):
     watcher = Watcher(make_tracker({}))
     watcher.start(tmp_path, "id", {})
