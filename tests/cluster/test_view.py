@@ -1,9 +1,12 @@
 """``raycade view``: which runs it shows, where it listens, and what it says of wrong input."""
 
 import re
+import select
 import signal
+import socket
 import time
 from types import SimpleNamespace
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -108,14 +111,23 @@ def test_wrong_input_is_named_and_ends_with_code_2(tmp_path, monkeypatch, served
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_it_without_a_further_word(tmp_path, launch):
+def test_ctrl_c_ends_it_without_a_further_word_though_half_a_note_is_open(tmp_path, launch):
     log = tmp_path / "log"
     process = launch("view", str(write_run(tmp_path / "run", *calm_rows())), log=log)
     while process.poll() is None and "Ctrl-C ends." not in log.read_text():
         time.sleep(0.1)
-    httpx.get(address_in(log.read_text()))  # it serves, and has its own handler of the signal
-    process.send_signal(signal.SIGINT)
-    assert process.wait() == 0 and log.read_text().endswith("Ctrl-C ends.\n")
+    address = urlsplit(address_in(log.read_text()))
+    with httpx.Client(follow_redirects=True) as client:
+        client.get(address.geturl())  # it serves, and has its own handler of the signal
+        cookies = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
+    assert cookies
+    head = f"POST /api/notes HTTP/1.1\r\nHost: {address.netloc}\r\nOrigin: http://{address.netloc}\r\nCookie: {cookies}\r\n"
+    with socket.create_connection((address.hostname, address.port)) as half:
+        half.sendall(f"{head}Content-Type: application/json\r\nContent-Length: 500\r\n\r\n{{".encode())
+        assert not select.select([half], [], [], 0.5)[0], "the rest of the note is waited for"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+    assert log.read_text().endswith("Ctrl-C ends.\n")
 
 
 def test_what_a_stopping_rule_says_is_asked_again_when_the_ledger_has_grown(tmp_path):
