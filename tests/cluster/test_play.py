@@ -172,13 +172,14 @@ def test_a_model_cannot_take_a_person_s_name():
         load_settings([*KIDGYM, "model=simulated", "model.name=human_ann"])
 
 
-async def test_a_game_with_a_defect_fails_alone(monkeypatch, capsys):
+@pytest.mark.parametrize("defect", [ZeroDivisionError, asyncio.CancelledError, SystemExit])
+async def test_a_game_with_a_defect_fails_alone(defect, monkeypatch, capsys):
     settings = load_settings(play_overrides(KIDGYM, ""))
     committed = []
 
     async def broken(suite, episode, player):
         if episode.task == "SE":
-            raise ZeroDivisionError("a defect")
+            raise defect("a defect")
         raise QuitError
 
     class Nobody:
