@@ -154,7 +154,7 @@ class Questions:
 
 
 def _known(before: Chat, chat: Chat) -> int:
-    """How many messages a person has seen already: those that both chats begin with, and the own last reply."""
+    """How many messages a person has seen already: those that both chats begin with, and their own last reply."""
     known = 0
     while known < min(len(before), len(chat)) and before[known] == chat[known]:
         known += 1

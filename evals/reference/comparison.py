@@ -111,7 +111,7 @@ def _beside(paper: Paper, row: str, player: str, cells: Sequence[RunCell]) -> It
     """A player's cells beside its own row of the paper; without one, beside its neighbors and the best model.
 
     Yields:
-        What the table's name says of its cells, and the table, if it has any.
+        What a table's name says of its cells, and the table; none where no cell is in the paper.
     """
     best = ""
     if not row:

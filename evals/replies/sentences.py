@@ -35,7 +35,7 @@ def _without_brackets(aside: re.Match[str]) -> str:
 
 
 def sentences_of(text: str) -> Iterator[tuple[list[str], bool]]:
-    """The sentences in the small English, each with whether it is a question."""
+    """The sentences in the words of ``evals.replies.words``, each with whether it is a question."""
     text = _NUMBERED.sub("", text)
     if "\n" in text.strip():
         text = _LETTERED.sub("", text)

@@ -71,7 +71,7 @@ def latex(table: Table, baselines: Collection[str] = ()) -> str:
     width = _characters(table)
     kind, size = "table", "\\small\n"
     if width > _COLUMN:
-        # which spans both columns of a page that has two
+        # Spans both columns of a page that has two.
         kind, size = "table*", "\\footnotesize\\setlength{\\tabcolsep}{4pt}\n"
     packages, shrunk, end = "booktabs", "", "\n"
     if width > _TEXT:

@@ -105,7 +105,7 @@ def _below(entry: Entry, best: Entry, pairs: int) -> Row:
 
 
 def _is_comparable(entry: Entry) -> bool:
-    """Whether all of its planned games were played, and have a score."""
+    """Whether all of its planned games were played, none left out by a stopping rule, and there is a score."""
     return not _notes(entry) and _has_mean(entry)
 
 

@@ -192,7 +192,8 @@ def _pictures(turn: Turn | None) -> list[Picture]:
 def register_suites() -> None:
     """Register each suite, of installed packages and plugin folders, as ``raycade/CLASS-v0``; none is imported.
 
-    May be called again for a plugin folder that was added later. Gymnasium warns where two suites have one class name.
+    May be called again for a plugin folder that was added later. Where two suites have one class name, the later one
+    takes the place of the other, with a warning of Gymnasium.
     """
     for name, place in plugins.registered(SUITES).items():
         class_name = place.rpartition(":")[2].removesuffix("Suite")

@@ -189,7 +189,7 @@ def labeled(name: str, label: str, edge: int, skin: str) -> Image.Image:
     else:
         width, tall, low = (length * edge // layout.CELL for length in (LABELED_WIDTH, *LABELED_HEIGHTS))
         picture = fitted(name, width, tall, skin)
-        # Too narrow to be seen on both sides of its label, it reaches down behind it less far.
+        # A sprite that is too narrow to be seen on both sides of its label reaches down less far behind it.
         if picture.width < 2 * LABEL_WIDTH * edge // layout.CELL:
             picture = fitted(name, width, low, skin)
         above = glyphs.PLATE_TOP * edge // layout.CELL - picture.height

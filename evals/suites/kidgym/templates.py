@@ -96,7 +96,7 @@ class Templates:
         values = {**fields, "frames": tuple(frames)}
         chat = []
         for one in self.chat:
-            # Once, or with the fields of each frame once for every frame.
+            # Once; a message that stands for each frame once a frame, with that frame's fields.
             fillings = [values]
             if one.each:
                 fillings = []
@@ -149,7 +149,7 @@ def load_templates(folder: str = "") -> Templates:
 
 
 def _own_texts(files: Mapping[str, Path]) -> dict[str, str]:
-    """The user's templates; what the whole printed prompt makes stands back behind files of their own."""
+    """The user's templates; a file of its own comes before what the whole printed prompt makes."""
     texts = _taken_apart(files[PRINTED]) if PRINTED in files else {}
     for name, path in files.items():
         if name != PRINTED:

@@ -198,7 +198,7 @@ def _two_panels(asked: Asked, panels: Sequence[Panel]) -> str:
 def _compared(asked: Asked, panel: Panel, words: set[str]) -> str | None:
     """The answer to a comparison of two objects of one panel; None where the words do not single out two."""
     if asked.attribute == "number":
-        # One object has none.
+        # A single object has no number.
         return None
     if words <= {"yes", "no"}:
         return _alike(panel, asked.attribute, words)
