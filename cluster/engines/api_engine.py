@@ -157,7 +157,7 @@ class ApiEngine(Engine):
         """
         self._check(request)
         start, cost = time.monotonic(), 0.0
-        body = self._form.body(request)
+        body = self._body(request)
         answered, failures = self._answered, 0
         for attempt in itertools.count(1):
             try:
@@ -184,6 +184,17 @@ class ApiEngine(Engine):
                 raise self._given_up(failures, error)
             await self._wait(attempt, error)
         raise AssertionError("unreachable")
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        """The request's JSON.
+
+        Raises:
+            PlayerError: it cannot be made, as where the file of a picture is damaged.
+        """
+        try:
+            return self._form.body(request)
+        except (OSError, ValueError) as error:
+            raise PlayerError(f"the request cannot be made: {type(error).__name__}: {error}", kind="suite") from error
 
     def _check(self, request: Request) -> None:
         """Refuse what the endpoint cannot do for any request."""

@@ -10,8 +10,11 @@ from hypothesis import strategies as st
 from cluster.engines import api_engine
 from cluster.engines.api_answer import Usage, read_usage, usage_in_parts
 from cluster.engines.base import EngineClosedError
+from envs.kidgym import make
 from evals.types import PlayerError
 from tests.cluster.openai_api.stub import completion, engine, request
+
+FRAME = make("CL", 1, 0).frame
 
 
 async def test_a_reply_carries_text_and_tokens(stub):
@@ -19,6 +22,17 @@ async def test_a_reply_carries_text_and_tokens(stub):
     assert (reply.text, reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens) == ("hello", 100, 10, 64)
     sent = stub.bodies[0]
     assert (sent["model"], sent["max_tokens"], sent["temperature"]) == ("stub", 50, 0.0)
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError("no such puzzle"), ValueError("has changed")], ids=repr)
+async def test_a_picture_whose_file_is_damaged_is_no_failure_of_the_endpoint(stub, monkeypatch, error):
+    def torn(_):
+        raise error
+
+    monkeypatch.setattr(type(FRAME), "render", torn)
+    with pytest.raises(PlayerError, match=str(error)) as raised:
+        await engine(stub).complete(request(said=FRAME))
+    assert raised.value.kind == "suite" and not stub.bodies
 
 
 @pytest.mark.parametrize(
