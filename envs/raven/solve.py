@@ -103,9 +103,8 @@ def _holds_for_levels(rule: Rule, row: Sequence[View]) -> bool:
         return False
     if rule.name == "Progression":
         return second - first == third - second == rule.parameter
-    base = (
-        1 if rule.attribute == "Size" else 0
-    )  # sizes count from 1; a number of entities is no level and needs no base
+    # Sizes count from 1; a number of entities is no level and needs no base.
+    base = 1 if rule.attribute == "Size" else 0
     return first + base + rule.parameter * (second + base) == third + base
 
 

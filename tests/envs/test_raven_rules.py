@@ -114,3 +114,15 @@ def test_white_is_not_added_in_both_of_the_first_rows():
 def test_an_unknown_configuration_is_named_with_those_that_exist():
     with pytest.raises(ValueError, match=r"'five_by_five'.*distribute_nine"):
         configuration_named("five_by_five")
+
+
+def test_three_values_are_distributed_where_each_stands_once_in_every_row_and_column():
+    rule = Rule("Distribute_Three", "Color")
+    rows = [*product(range(3), repeat=3)]
+    for square in product(rows, repeat=3):
+        lines = [*square, *zip(*square, strict=True)]
+        assert holds(rule, square, 1) == all(len({*line}) == 3 for line in lines), square
+    for first, second in product(rows, repeat=2):
+        columns = [{*column} for column in zip(first, second, strict=True)]
+        apart = len({*first}) == len({*second}) == 3 and all(len(column) == 2 for column in columns)
+        assert holds(rule, (first, second), 1) == apart, (first, second)
