@@ -174,7 +174,7 @@ async def test_a_replica_that_died_and_an_engine_that_closed_are_told_at_once(mo
         runner.model.engine_closed = "the key is refused"
         for _ in range(2):
             report = await runner.exchange(Assignment())
-            assert (report.lost, report.engine_closed, report.cap_reached) == ((), "the key is refused", False)
+            assert (report.lost, report.engine_closed, report.resumable) == ((), "the key is refused", False)
     runner.end()
 
 
