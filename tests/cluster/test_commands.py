@@ -24,7 +24,7 @@ from rich.console import Console
 from cluster import completion
 from cluster.commands import compare as compare_module
 from cluster.commands.list_models import list_others
-from cluster.commands.list_runs import find_runs, list_runs
+from cluster.commands.list_runs import _with_digits, find_runs, list_runs
 from cluster.commands.merge import SHARD_SETTINGS
 from cluster.commands.show_episode import list_episodes
 from cluster.completion import _overrides
@@ -111,6 +111,16 @@ def test_money_that_was_spent_stands_beside_the_cost_that_is_scored(run_dir, cap
     assert "spent 0.014" in run_here(capsys, "status", str(run_dir))[1]
     run_here(capsys, "report", str(run_dir))
     assert json.loads((run_dir / "summary.json").read_text())["cost_spent"] == 0.0138
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_the_smallest_sum_scored_or_spent_of_any_run_gives_all_their_digits(place):
+    sums = [12.5] * 4
+    sums[place] = 0.00042
+    *found, empty = _with_digits([("a", *sums[:2]), ("b", *sums[2:]), ("c", None, None)])
+    shown = ["0.00042" if at == place else "12.50000" for at in range(4)]
+    assert [(name, str(scored), str(spent)) for name, scored, spent in found] == [("a", *shown[:2]), ("b", *shown[2:])]
+    assert empty == ("c", None, None)
 
 
 async def test_what_may_not_be_looked_into_costs_the_list_nothing_else(play, tmp_path, monkeypatch, capsys):
@@ -407,6 +417,28 @@ def test_players_of_one_run_are_compared_in_the_order_named(tmp_path, capsys):
     assert "A: random." in out and "B: oracle." in out
     out = run_here(capsys, "compare", str(run), "--players", "oracle,random")[1]
     assert "A: oracle." in out and "B: random." in out
+
+
+@pytest.mark.parametrize(
+    ("names", "players", "sides"),
+    [
+        ("new old", None, "new/new old/old"),
+        ("new old", ["old", "new"], "new/new old/old"),
+        ("old new", ["new", "old"], "old/old new/new"),
+        ("old new", ["base", "new"], "old/base new/new new/base"),
+        ("new", None, "new/new new/base"),
+        ("new", ["base", "new"], "new/base new/new"),
+    ],
+)
+def test_sides_come_in_the_order_of_runs_and_within_a_single_run_in_that_of_names(names, players, sides, monkeypatch):
+    monkeypatch.setattr(compare_module, "make_suite", str.upper)
+    plan = {name: pa.table({"player": [name, "base", name]}) for name in names.split()}
+    runs = [SimpleNamespace(path=name, planned=plan[name], config={"suite": name}, data=f"by {name}") for name in plan]
+    found = compare_module.sides_of(runs, players)
+    assert " ".join(f"{side.run.removeprefix('by ')}/{side.player}" for side in found) == sides
+    assert [side.label for side in found] == list("ABC"[: len(found)])
+    assert all(side.run == f"by {side.suite.lower()}" and side.name in side.run for side in found)
+    assert all(bool(side.name) == (len(runs) > 1) for side in found)
 
 
 def test_replies_are_read_anew_and_the_ledger_stays(run_dir, capsys):

@@ -27,6 +27,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.cli import main
+from cluster.config.model import ReplicaNeeds
 from cluster.doctor import command, files, gpus, machine, network, nodes
 from cluster.doctor.check import Check, Need, Outcome, looked
 from cluster.doctor.command import Printer
@@ -246,14 +247,22 @@ def test_too_little_memory_in_a_job(tmp_path, monkeypatch):
     assert_mended(machine.memory(need(tmp_path)), "--mem: 1.0 GiB", "ask Slurm for more: --mem=")
 
 
-@pytest.mark.parametrize(("spare", "status"), [(19.9, "fail"), (20.1, "ok")])
-def test_memory_is_needed_by_driver_and_engine_and_twice_by_the_cache_of_pictures(spare, status, tmp_path, monkeypatch):
-    limit = (machine.DRIVER_GIB + machine.ENGINE_GIB + spare) * machine.GIB
-    monkeypatch.setattr(machine, "memory_limit", lambda: (limit, "control group"))
-    monkeypatch.setattr(machine.psutil, "virtual_memory", lambda: SimpleNamespace(available=2 * limit))
+@pytest.mark.parametrize("replicas", [1, 3])
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_each_replica_needs_memory_twice_for_pictures_and_without_gpus_for_weights(
+    gpus, replicas, tmp_path, monkeypatch
+):
+    engine = ["model.engine.mm_processor_cache_gb=10", "model.engine.kv_cache_gib=4"]
+    asked = need(tmp_path, "model=qwen2_5_vl_7b", *engine)
+    asked = dataclasses.replace(asked, model=dataclasses.replace(asked.model, replica=ReplicaNeeds(gpus=gpus)))
+    each = machine.ENGINE_GIB + 20 + (0 if gpus else asked.weights_gib + 4)
+    monkeypatch.setattr(Need, "replicas_here", lambda self, cards: replicas)
     monkeypatch.setattr(machine, "gpus_here", lambda: ())
-    asked = need(tmp_path, "model=qwen2_5_vl_7b", "model.engine.mm_processor_cache_gb=10")
-    assert machine.memory(asked).status == status
+    for spare, status in ((-0.1, "fail"), (0.1, "ok")):
+        limit = (machine.DRIVER_GIB + replicas * each + spare) * machine.GIB
+        monkeypatch.setattr(machine, "memory_limit", lambda limit=limit: (limit, "control group"))
+        monkeypatch.setattr(machine.psutil, "virtual_memory", lambda limit=limit: SimpleNamespace(available=2 * limit))
+        assert machine.memory(asked).status == status and asked.weights_gib > 10
 
 
 @pytest.mark.parametrize(

@@ -63,16 +63,21 @@ def test_what_a_dead_host_leaves_is_killed_and_nothing_of_one_that_closed_its_en
     engine, late, wandb, tracker, other = (Process("python", command=[f"python {word}"]) for word in words)
     host = Process("host", looks=99 if closed else 3, children=[engine, wandb, tracker, other])
     memory = {"host": {"own", "shared"}, "python": {"engine"}}
-    for name in ("own", "shared", "engine", "foreign"):
+    for name in ("early", "later", "own", "shared", "engine", "foreign"):
         (tmp_path / name).touch()
+    at_a_look = iter(["early", "later"])  # and no longer at the next one
     marked = iter([[late]] * 3)
 
     def mapped(processes):
         found = [process.name() for process in processes]
+        if "host" in found:
+            memory["passing"] = {next(at_a_look, "own")}
+            found.append("passing")
         return set().union(*(memory.get(name, {"shared"}) for name in found))
 
     monkeypatch.setattr(guard, "SHARED", tmp_path)
     monkeypatch.setattr(guard, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(guard, "SHARED_SECONDS", 0.0)
     monkeypatch.setattr(guard, "_marked", lambda mark: next(marked, []) if mark == "m" else [])
     monkeypatch.setattr(guard, "_shared_by", mapped)
     monkeypatch.setattr(guard.psutil, "process_iter", lambda: [Process("neighbor")])

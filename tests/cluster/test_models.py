@@ -16,7 +16,7 @@ from cluster.config.settings import load_settings
 from cluster.errors import UserError
 from cluster.models import hub
 from cluster.models.grades import GRADES, PLAYED
-from cluster.models.hardware import check_parallel
+from cluster.models.hardware import check_parallel, hardware_table
 from cluster.models.hub import Files, known, model_from, shape_of
 from cluster.models.memory import cache_bytes, fit_on, gpu_hours, parallel_sizes
 from cluster.models.proofs import Proof, grade_of, proofs, record
@@ -212,6 +212,7 @@ GEMMA = {
     },
     "tie_word_embeddings": True,
 }
+SAMPLED = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
 def folder(tmp_path, config, **more):
@@ -240,6 +241,20 @@ def test_a_replica_reserves_the_gpus_that_it_uses_or_a_share_of_one(reserved, si
             check_parallel(engine, reserved)
 
 
+@pytest.mark.parametrize("name", gpus())
+def test_hours_are_those_of_as_many_requests_at_once_as_fit_and_may_be(name):
+    model, gpu = rows()["qwen2_5_vl_7b"], gpus()[name]
+    engine = {"type": "vllm", "model": model.id, "max_model_len": 32768}
+    fitting = fit_on(model, gpu, 1050, 1).sequences
+    for most in (1, fitting - 1, fitting, fitting + 1, 9999):
+        table = hardware_table({**engine, "max_num_seqs": most}, 1e13, 1e12, 1e10)
+        row = next(row for row in table.rows if row[0].startswith(f"{name},"))
+        hours = gpu_hours(model, gpu, 1e13, 1e12, min(most, fitting), 1050)
+        assert row[2] == fit_on(model, gpu, 32768, 1).sequences < fitting
+        assert row[4:] == (f"{hours.bound:,.0f}", f"{hours.low:,.0f} to {hours.high:,.0f}")
+        assert any(f"{name} {fitting}" in note for note in table.notes) == (most > fitting)
+
+
 def test_layers_that_use_the_cache_of_others_take_none():
     text = GEMMA["text_config"] | {"num_kv_shared_layers": 20}
     shape = shape_of(Files("x", "", GEMMA | {"text_config": text}))
@@ -256,6 +271,15 @@ def test_a_model_without_a_row_plays_by_its_own_files(tmp_path):
         load_settings(["suite=kidgym", "model=hf", f"model.engine.model={home}"])
     with pytest.raises(UserError, match=r"model.engine.model: is missing"):
         load_settings([*KUMO, "model=hf"])
+
+
+@pytest.mark.parametrize("said", [{}, {"do_sample": True}, {"do_sample": False}])
+@pytest.mark.parametrize("names", [(), *((name,) for name in SAMPLED), SAMPLED])
+def test_a_model_without_a_row_is_sampled_as_its_files_name_unless_they_forbid_it(names, said):
+    named = {name: 0.5 + number for number, name in enumerate(names)}
+    files = Files("x", "", LLAMA, {**dict.fromkeys(SAMPLED), "other": 1, **named, **said})
+    sampled = named if said.get("do_sample", bool(names)) else {"temperature": 0.0}
+    assert model_from(files).sampling == {**sampled, "max_tokens": 2048}
 
 
 def test_the_size_of_stored_weights_says_how_many_parameters_there_are():

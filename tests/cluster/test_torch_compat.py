@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-pytestmark = pytest.mark.slow
+from cluster.engines import torch_compat
 
 PARENT = """
 from cluster.engines import torch_compat
@@ -28,6 +30,7 @@ def in_a_child(*arguments: str, **environment: str) -> subprocess.CompletedProce
     return subprocess.run(command, env={**inherited, **environment}, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("torchvision") is None, reason="torchvision is not installed")
 def test_a_child_can_import_torchvision() -> None:
     script = "from torchvision.transforms.v2 import functional; import transformers.audio_utils; print('imported')"
@@ -35,18 +38,34 @@ def test_a_child_can_import_torchvision() -> None:
     assert done.stdout == "imported\n", done.stderr
 
 
+def test_the_operators_are_declared_for_which_torchvision_registers_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    declared: list[str] = []
+
+    def library(name: str, kind: str) -> SimpleNamespace:
+        return SimpleNamespace(define=lambda schema: declared.append(f"{kind} {name}::{schema}"))
+
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(library=SimpleNamespace(Library=library)))
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    runpy.run_path(str(Path(torch_compat.__file__).with_name("sitecustomize.py")))["declare_operators"]()
+    schema = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+    assert declared == [f"DEF torchvision::{name}{schema}" for name in ("nms", "qnms")]
+
+
+@pytest.mark.slow
 def test_the_path_is_extended_once() -> None:
     done = in_a_child("-c", "import os; print(os.environ['PYTHONPATH'])", PYTHONPATH="/elsewhere")
     cure, elsewhere = done.stdout.strip().split(os.pathsep)
     assert (Path(cure).name, elsewhere) == ("torch_compat", "/elsewhere")
 
 
+@pytest.mark.slow
 def test_another_start_up_hook_still_runs(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("print('theirs')\n")
     done = in_a_child("-c", "print('done')", PYTHONPATH=str(tmp_path))
     assert done.stdout.splitlines()[-2:] == ["theirs", "done"]
 
 
+@pytest.mark.slow
 def test_a_child_that_needs_no_torch_does_not_load_it() -> None:
     done = in_a_child("-c", "import sys; print('torch' in sys.modules)")
     assert done.stdout == "False\n"

@@ -1,5 +1,6 @@
 """Each provider's client against its format: replies, thoughts that go back with their signatures, costs, label scores."""
 
+import itertools
 import json
 import re
 
@@ -167,6 +168,15 @@ async def test_label_scores_come_from_the_most_likely_tokens(stub, name, setting
     scores = reply.label_scores
     assert (reply.text, scores.exact, scores.argmax_is_label) == ("A", False, True)
     assert scores.logprobs[:2] == (TOP["A"], TOP["B"]) and scores.logprobs[2] != scores.logprobs[2]
+
+
+def test_gemini_is_told_any_budget_of_thoughts_and_asked_for_them_unless_it_is_0(stub):
+    made = engine("gemini", stub)
+    for made.thinking_tokens, made.effort in itertools.product((None, -1, 0, 512), (None, "low")):
+        told = made.body(request())["config"]["thinking_config"]
+        assert told.pop("thinking_budget", None) == made.thinking_tokens
+        assert told.pop("thinking_level", None) == (made.effort and "LOW")
+        assert told == ({} if made.thinking_tokens == 0 else {"include_thoughts": True})
 
 
 @pytest.mark.parametrize("name", ["anthropic", "responses", "gemini", "bedrock"])
