@@ -27,7 +27,7 @@ from cluster.storage.stored_run import Run
 from evals.conversation import Conversation, PlayedTurn
 from evals.ledger.lease import read_fence
 from evals.live import FOLDER, Began, Ended, Gone, LiveLog, Numbers, PlayedLine
-from evals.live.lines import read, shortened, written
+from evals.live.lines import MOST_PICTURES, PICTURE_CHARACTERS, read, shortened, written
 from evals.types import Reply, Turn, message
 from tests.cluster.conftest import EASY
 from tests.cluster.test_cli import run_here
@@ -200,6 +200,17 @@ def test_a_listener_tells_each_turn_once_and_what_it_added():
     assert (turn.turn, turn.reply, turn.prompt) == (1, "two", "?") and last == Ended(talk.episode.id)
     heard.ended("of somebody else")
     assert heard.news() == ()
+
+
+@pytest.mark.parametrize("count", range(MOST_PICTURES + 3))
+def test_a_line_has_the_last_pictures_that_a_turn_adds_and_none_that_takes_too_much(count):
+    names = [*"abcdefg"[:count], "x" * PICTURE_CHARACTERS, "x" * (PICTURE_CHARACTERS + 1)]
+    old, said, *shown = (SimpleNamespace(description=name) for name in ("old", "said", *names))
+    chat = (message("user", old), message("assistant", said), message("user", *shown))
+    first, second = (PlayedTurn(Turn(PLAN[0], 0, each), Reply(""), None) for each in (chat[:1], chat))
+    assert PlayedLine.of(second, first, 2.0).pictures == tuple(names[-MOST_PICTURES:-1])
+    assert PlayedLine.of(first, None, 2.0).pictures == ("old",)
+    assert PlayedLine.of(first, None, 2.0, bare=True).pictures == ()
 
 
 def test_a_listener_follows_no_more_than_its_share():

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import itertools
 import re
 import statistics
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from evals.reference import model_named, models, nearest, parameters_of, published
 from evals.reference.comparison import RunCell
+from evals.reference.figures import Conditions, Figure, Paper
 from evals.reference.trend import size_figures
 from evals.stats.intervals import proportion_estimate
 
@@ -105,6 +107,17 @@ def test_figures_are_sound(suite):
             assert figure.correction.value != figure.printed and len(figure.correction.why) < 120
     for model in paper.models:
         assert set(model.rows[suite]) <= {figure.row for figure in paper.figures}, model
+
+
+@pytest.mark.parametrize("numbers", itertools.product((None, 40, 50), repeat=3), ids=str)
+def test_of_several_tables_the_first_that_says_n_is_found_by_either_name(numbers):
+    model, cell = model_named("qwen2.5-vl-7b"), {"task": "CL", "level": "1"}
+    row = model.rows["kidgym"][0]
+    figures = [Figure(f"Table {place}", row, "success", cell, 0.5, n) for place, n in enumerate(numbers)]
+    others = [dataclasses.replace(figures[0], n=9, **change) for change in ({"measure": "NCMI"}, {"cell": {}})]
+    paper = Paper("kidgym", "", {}, Conditions(), (*others, *figures))
+    wanted = next((figure for figure in figures if figure.n is not None), figures[0])
+    assert paper.find(row, "success", cell) is wanted and paper.find(model.name, "success", cell) is wanted
 
 
 # --- models ----------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """The page of results and its comparisons: the numbers of `raycade compare`, and one sentence that says what is shown."""
 
 import dataclasses
+import itertools
 import random
 import re
 from array import array
@@ -269,3 +270,19 @@ def test_runs_of_one_model_are_rows_of_their_own_whose_cells_say_what_the_ledger
     assert {each["name"]: each["values"] for each in found["settings"]} == {
         name: dict(zip(shown, of_rows, strict=True)) for name, of_rows in values.items()
     }
+
+
+def test_runs_have_the_same_episodes_and_games_whatever_the_order_of_their_plans():
+    run, suite = small_run("toy", MODELS[:2], 0, 0), SUITES["toy"]
+    rows = list(range(run.plan.num_rows))
+
+    def known(rows):
+        planned = run.plan.take(rows)
+        entries = Reader().read("a", run, suite, planned, with_tables=False).entries
+        return [outline_of("a", planned, {}, suite).episodes, {each.player: each.games for each in entries}]
+
+    whole, fewer = known(rows), [known(rows[:place] + rows[place + 1 :]) for place in rows]
+    assert all(known(random.Random(seed).sample(rows, len(rows))) == whole for seed in range(3))
+    for player, kind in itertools.product(MODELS[:2], range(2)):
+        found = [each[kind][player] for each in fewer]
+        assert found.count(whole[kind][player]) == len(rows) // 2 == len({*found}) - 1
