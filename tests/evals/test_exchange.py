@@ -32,7 +32,7 @@ from cluster.storage.stored_run import Run
 from envs.files import FileError
 from envs.picture import picture_from_description
 from evals.conversation import PlayedTurn, Record
-from evals.exchange.carried import carry_episode, carry_source
+from evals.exchange.carried import OF_THE_RUN, SAME, carry_episode, carry_source
 from evals.exchange.every_eval_ever import export_every_eval_ever
 from evals.exchange.huggingface import export_huggingface
 from evals.exchange.inspect_log import export_inspect
@@ -988,3 +988,10 @@ def test_what_a_small_run_carried_and_said_is_read_again(name, read, tmp_path):
     again = ledger_rows(source.suite, carried, "here", "s").to_pylist()
     stored = source.run.find([episode.id for episode, _ in carried])
     assert again == [{**row, "session": "s"} for row in stored]
+    # What the plan or the importing run says is not asked of a row.
+    claims = dict.fromkeys(("suite", "task", "level", "mode", "player", "episode_id", "session"), "other")
+    claims |= dict.fromkeys(("index", "repeat", "seed", "budget", "attempt"), 99)
+    assert claims.keys() == {*SAME, *OF_THE_RUN}
+    for name, value in claims.items():
+        claimed = [(episode, {**row, name: value}) for episode, row in carried]
+        assert ledger_rows(source.suite, claimed, "here", "s").to_pylist() == again

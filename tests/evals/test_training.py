@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 import yaml
 from gymnasium.utils.env_checker import check_env
-from hypothesis import given, settings
+from gymnasium.vector.utils import create_shared_memory, read_from_shared_memory, write_to_shared_memory
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cluster.cli import main
@@ -34,6 +35,7 @@ from evals.suites.kumo.suite import KumoSuite
 from evals.suites.multistar.suite import MultiStarSuite
 from evals.training.games import EvaluationGames, TrainingGames, seed_hash, suite_of, trained_games
 from evals.training.gymnasium_env import SuiteEnv, register_suites
+from evals.training.gymnasium_text import AnyText
 from evals.training.nemo_gym_files import new_text, write_server
 from evals.training.play import Step, TrainingError, TrainingPlay, ending_of, text_of
 from evals.training.reward import NoRewardError, Rewards, potential
@@ -446,6 +448,20 @@ def test_texts_are_actions_where_they_are_asked_for(outsiders):
     env.close()
     with pytest.raises(ValueError, match="action_form='text'"):
         environment("Sums", first=3, evaluation={"first": 0}).reset()
+
+
+@given(st.text(max_size=20))
+@settings(max_examples=30)
+@example("\u732b\u00e9")
+def test_a_space_holds_texts_of_so_many_bytes_and_its_memory_brings_them_back(text):
+    size = len(text.encode())
+    assert [AnyText(most).contains(text) for most in (size - 1, size, size + 1)] == [False, True, True]
+    space, shown = AnyText(size), ["", text, ""]
+    memory = create_shared_memory(space, 3)
+    for place in (1, 0, 2):
+        write_to_shared_memory(space, place, shown[place], memory)
+    assert list(read_from_shared_memory(space, memory, 3)) == shown
+    assert space.sample() in space and not any(space.contains(each) for each in (None, 1, b"", [""]))
 
 
 def test_a_label_that_there_is_not_fails_the_game():
