@@ -20,10 +20,11 @@ def test_gymnasium_s_own_checker_is_content(task):
         env.close()
 
 
-def test_an_episode_is_that_of_the_world_of_the_same_seed():
+@pytest.mark.parametrize("seed", [0, 1, 11, 2**40])
+def test_an_episode_is_that_of_the_world_of_the_same_seed(seed):
     env = gymnasium.make(environment_id("CL", 2))
-    observation, info = env.reset(seed=11)
-    world = make("CL", 2, 11)
+    observation, info = env.reset(seed=seed)
+    world = make("CL", 2, seed)
     assert (info["goal"], info["actions"], info["frame"]) == (world.goal, world.actions, world.frame)
     assert (info["success"], info["budget"], info["steps"]) == (False, 8, 0)
     assert np.array_equal(observation, world.frame.render())

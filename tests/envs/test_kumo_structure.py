@@ -1,13 +1,14 @@
 """Drawn domains have the structure asked for, mean nothing, and depend on their seed only; permuted ones mislead."""
 
 import itertools
+import random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envs.kumo import GenerationError, OptimalSearch, available_domains, generate_tasks, load_domain
-from envs.kumo.structure import Structure, domain_from, draw_domain, measure, permuted, structured_sources
+from envs.kumo.structure import Structure, _cells, domain_from, draw_domain, measure, permuted, structured_sources
 
 SMALL = {"truths": 20, "actions": 12}
 
@@ -49,6 +50,20 @@ def test_what_is_drawn_is_what_was_asked_for(settings):
         assert wanted.steps[0] <= got.steps <= wanted.steps[1]
     for task in generate_tasks(domain, 8, 10, count=3):
         assert task.survivors(dict(zip(task.action_names, task.observations, strict=True))) == (task.valid_truth,)
+
+
+SHARES = st.sampled_from((0.0, 0.1, 0.6, 1.0))
+
+
+@given(st.integers(4, 12), st.integers(2, 4), SHARES, SHARES, SHARES, st.integers())
+@settings(max_examples=25)
+def test_each_truth_can_be_ruled_out_and_by_no_action_for_sure(truths, states, dense, blank, copied, seed):
+    wanted = truths + round(dense * truths * (6 * (states - 1) - 1))
+    structure = Structure(density=wanted / (truths * 6 * states), truths=truths, actions=6, states=states)
+    table = _cells(structure, blank, copied, random.Random(seed))
+    assert sum(len(gone) for outcomes in table for gone in outcomes) == wanted
+    assert set().union(*itertools.chain(*table)) == set(range(truths))
+    assert not any(set.intersection(*outcomes) for outcomes in table)
 
 
 def test_another_seed_index_or_kind_of_names_gives_another_domain():
