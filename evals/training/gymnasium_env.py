@@ -134,11 +134,12 @@ class SuiteEnv(gymnasium.Env[dict[str, Any], Any]):
     def _text(self, turn: Turn | None) -> str:
         if turn is None:
             return ""
-        text = text_of(turn.chat)
-        length = len(text.encode())
+        # A reply may hold what is no valid Unicode; a space of texts cannot.
+        content = text_of(turn.chat).encode(errors="replace")
+        length = len(content)
         if length > self._most_bytes:
             raise ValueError(f"most_bytes={self._most_bytes}: a chat has {length:,}; set more")
-        return text
+        return content.decode()
 
     def _picture(self, turn: Turn | None) -> NDArray[np.uint8]:
         assert self._picture_shape is not None

@@ -38,8 +38,13 @@ class AnyText(Space[str]):
         return "".join(self.np_random.choice(list(_SAMPLED), min(self.most, 8)))
 
     def contains(self, x: Any) -> bool:
-        """Whether it is a text that is not too long."""
-        return isinstance(x, str) and len(x.encode()) <= self.most
+        """Whether it is a text of valid Unicode that is not too long."""
+        if not isinstance(x, str):
+            return False
+        try:
+            return len(x.encode()) <= self.most
+        except UnicodeEncodeError:
+            return False
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AnyText) and other.most == self.most

@@ -461,7 +461,15 @@ def test_a_space_holds_texts_of_so_many_bytes_and_its_memory_brings_them_back(te
     for place in (1, 0, 2):
         write_to_shared_memory(space, place, shown[place], memory)
     assert list(read_from_shared_memory(space, memory, 3)) == shown
-    assert space.sample() in space and not any(space.contains(each) for each in (None, 1, b"", [""]))
+    assert space.sample() in space and not any(space.contains(each) for each in (None, 1, b"", [""], "\ud800"))
+
+
+def test_a_reply_that_is_no_valid_unicode_is_shown_in_a_valid_text():
+    env = environment("Kumo", domains="medical", difficulties=("easy",), repeats=1, action_form="text")
+    env.reset(seed=0)
+    shown, *_ = env.step("\ud800 I do not know.")
+    assert env.observation_space.contains(shown) and "? I do not know." in shown["text"]
+    env.close()
 
 
 def test_a_label_that_there_is_not_fails_the_game():
