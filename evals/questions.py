@@ -1,13 +1,15 @@
 """Suites that are no games: a data set of questions with one answer each.
 
-@dataclass(frozen=True)
-class Capitals(QuestionSuite):
-    name: ClassVar[str] = "capitals"
-    file: str = "capitals.csv"
+A whole suite::
 
-    def questions(self) -> Iterable[Question]:
-        for country, capital in csv.reader(open(self.file)):
-            yield Question(f"What is the capital of {country}? Reply with its name only.", capital)
+    @dataclass(frozen=True)
+    class Capitals(QuestionSuite):
+        name: ClassVar[str] = "capitals"
+        file: str = "capitals.csv"
+
+        def questions(self) -> Iterable[Question]:
+            for country, capital in csv.reader(open(self.file)):
+                yield Question(f"What is the capital of {country}? Reply with its name only.", capital)
 """
 
 from __future__ import annotations
