@@ -168,6 +168,7 @@ def in_chromium(address: str, states: Sequence[str]) -> dict[str, list[list[int]
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"] if os.geteuid() == 0 else [])
         page = browser.new_page()
         page.goto(address)
+        page.wait_for_selector(".scores .dot")  # from now on the page follows its address
         found: dict[str, list[list[int]]] = page.evaluate(f"({DIGESTS})({json.dumps(states)})")
         browser.close()
         return found

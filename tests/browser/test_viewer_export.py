@@ -145,6 +145,7 @@ def test_episodes_open_from_a_disk_and_a_plain_server_with_the_pixels_that_the_m
     assert len(expected) > 4
     for address in ((exported / "index.html").as_uri(), plain_server):
         static_page.goto(address)
+        static_page.wait_for_selector(".scores .dot")  # from now on the page follows its address
         assert static_page.evaluate(f"states => ({DIGESTS})(states)", list(expected)) == expected
 
 
