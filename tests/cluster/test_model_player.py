@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cluster.engines.base import EngineClosedError, EngineDiedError, EngineError
+from cluster.engines.base import EngineClosedError, EngineDiedError, EngineError, EngineWaitsError
 from cluster.runner import model_player
 from cluster.runner.messages import PlayerCounts
 from cluster.runner.model_player import EngineKilled, EpisodeAbandonedError, ModelPlayer
@@ -211,11 +211,13 @@ def test_a_player_begins_open_and_hedges_only_when_it_is_told_to():
     assert model.ports == {} and model.router.replicas == []
 
 
-async def test_an_engine_that_closed_ends_the_play_with_its_reason():
-    model = player(FakeReplica(lambda request: EngineClosedError("the key is refused")))
+@pytest.mark.parametrize(("kind", "resumable"), [(EngineClosedError, False), (EngineWaitsError, True)])
+async def test_an_engine_that_closed_ends_the_play_with_its_reason(kind, resumable):
+    model = player(FakeReplica(lambda request: kind("the key is refused")))
     with pytest.raises(EpisodeAbandonedError, match="the key is refused"):
         await model.reply(turn())
     assert model.engine_closed == "the key is refused" and model.counts.turns == 0
+    assert model.resumable == resumable
 
 
 async def test_a_turn_is_tried_eight_times_and_fails_as_its_engine_did():

@@ -23,7 +23,7 @@ from cluster.errors import RunFailedError, UserError
 from cluster.observe.progress import Progress
 from cluster.observe.run_statistics import RunStatistics
 from cluster.ray_backend.actors import Place
-from cluster.runner.messages import NewReplica
+from cluster.runner.messages import NewReplica, PlayerCounts
 from cluster.storage.kept_output import last_lines
 from cluster.storage.spending import Spending, SpendingJournal, read_spending
 from tests.fakes import FakeReplica
@@ -390,9 +390,11 @@ async def test_an_account_is_on_disk_before_its_requests_are_sent_and_outlives_i
         made.lost(["replica-0.0"])
         await until(lambda: made.stats.replicas_lost and made.stats.replicas_up)
         assert TOLD == [(0.0, 0.0), (2.5, 0.25)], "what was in flight when it died counts"
-        handles[1].account = Account(1.0, 0.0, 0.125, 3)
+        handles[1].account = Account(1.0, 0.0, 0.125, 3, counted_before=0.5)
         await until(lambda: COVERED[-1] == (3, 3.5))
     assert read_spending(FOLDER[0]) == Spending(3.0, 0.5, 0.25) and made.stats.spent == 3.0
+    made.stats.counts = PlayerCounts(cost=4.0)
+    assert made.stats.spent == 3.5, "of what replies cost, an earlier session has counted .5"
 
 
 async def test_a_replica_that_costs_nothing_keeps_no_account(monkeypatch):

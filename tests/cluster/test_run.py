@@ -16,6 +16,7 @@ from cluster.config.settings import ClusterSettings, load_settings
 from cluster.errors import BAD_INPUT, CONTINUE, RUN_FAILED, ResumableError, RunFailedError, UserError
 from cluster.ray_backend import actors
 from cluster.storage.provenance import read_versions
+from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
 from evals.suite import play_episode
 from tests.cluster.conftest import leave, settings_at
@@ -273,6 +274,17 @@ def test_what_describes_the_run_is_written_again_if_it_was_removed_meanwhile(
     assert f"{name} was removed meanwhile" in capsys.readouterr().err
     assert {name: (tmp_path / "run" / name).read_bytes()} == before
     assert len(Run(tmp_path / "run").plan) == len(Run(tmp_path / "run").episodes())
+
+
+def test_the_current_settings_of_scoring_are_among_what_is_written_again(tmp_path):
+    directory = RunDirectory(tmp_path / "run")
+    directory.claim()
+    directory.begin([], {"config.yaml": "suite: {name: old}\n"})
+    directory.write_suite({"name": "new"})
+    (directory.path / "config.yaml").unlink()
+    directory.keep_description()
+    directory.release()
+    assert Run(tmp_path / "run").config == {"suite": {"name": "new"}}
 
 
 @pytest.mark.slow

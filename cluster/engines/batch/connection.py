@@ -107,7 +107,7 @@ class BatchConnection(ClientConnection):
         return None
 
     def note_price(self, body: Mapping[str, Any], name: str, price: float, unreadable: bool = False) -> None:
-        """As ``Connection.note_price``; a turn whose answer is unreadable is asked again in another job."""
+        """As ``Connection.note_price``; a turn whose answer is unreadable is retried in another job."""
         turn = self.store.turn_id(name, body)
         if turn in self.store.counted:
             self.store.priced(turn, price)

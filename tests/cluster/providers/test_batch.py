@@ -26,6 +26,7 @@ from cluster.engines.batch import connection
 from cluster.engines.batch import store as store_module
 from cluster.engines.batch.formats import EXPIRED, NOBODY, UNREADABLE, AnthropicBatches, GeminiBatches, OpenAIBatches
 from cluster.engines.batch.store import Store
+from cluster.engines.providers import connection as client_connection
 from cluster.errors import UserError
 from cluster.storage.spending import read_spending
 from evals.types import PlayerError
@@ -255,8 +256,9 @@ async def test_a_job_that_takes_too_long_ends_the_run_and_is_waited_for_again(pr
     again = engine("responses", provider, **batch_driver.PACE)
     again.keep_in(tmp_path)
     assert (await again.complete(request())).text == "red" and set(provider.asked.values()) == {1}
-    spent = (await again.settle(0, 0.0)).spent
-    assert most > HALF["responses"] == pytest.approx(most + spent), (
+    account = await again.settle(0, 0.0)
+    assert account.counted_before == most
+    assert most > HALF["responses"] == pytest.approx(most + account.spent), (
         "a turn that was sent counts until its price is known"
     )
     await again.close()
@@ -450,6 +452,17 @@ async def test_a_job_that_was_taken_without_an_id_is_looked_for(given):
         with pytest.raises(EndpointError, match="without telling its id") as error:
             await made.create("key", {})
         assert error.value.meaning == "passing"
+
+
+@pytest.mark.parametrize("name", HALF)
+async def test_answers_of_a_job_may_be_longer_than_those_of_a_turn(provider, tmp_path, monkeypatch, name):
+    monkeypatch.setattr(client_connection, "MOST_BYTES", 10)
+    (tmp_path / "plan.parquet").touch()
+    made = engine(name, provider, **batch_driver.PACE)
+    made.keep_in(tmp_path)
+    async with asyncio.timeout(20):
+        assert (await made.complete(request())).text == "red"
+    await made.close()
 
 
 async def test_a_turn_whose_answer_is_unreadable_is_asked_again_and_paid_twice(provider, tmp_path):
