@@ -397,12 +397,13 @@ on_term() {
     local state="" left
     command -v scontrol >/dev/null || return 0 # in a container of Pyxis; there Slurm signals the driver's step, too
     # A busy controller may not answer at once. Ray must not be ended for that: its running episodes would be lost.
+    # SIGNALING is what Slurm calls a running job until all of its processes have the signal.
     for ((left = STATE_TRIES; left > 0; left--)); do
         state="$(scontrol show job -o "$job_id" 2>/dev/null | sed -n 's/.* JobState=\([A-Z]*\).*/\1/p')" || true
-        [[ -z $state ]] || break
+        [[ -z $state || $state == SIGNALING ]] || break
         sleep 1
     done
-    if [[ $state == RUNNING ]]; then
+    if [[ $state == RUNNING || $state == SIGNALING ]]; then
         ((SLURM_NODEID > 0)) || scancel --batch --signal=USR1 "$job_id" || say "the batch script cannot be told to stop the run"
     else
         say "SIGTERM on $SLURMD_NODENAME: the job is ${state:-in a state that Slurm does not tell}; ending Ray here"

@@ -47,6 +47,17 @@ def test_a_running_job_is_stopped_by_its_batch_script_also_if_slurm_answers_late
     assert printed == "scancel --batch --signal=USR1 7\n"
 
 
+@pytest.mark.parametrize("answers", [["SIGNALING", "RUNNING"], ["SIGNALING"] * 3])
+def test_a_job_that_is_being_signaled_still_runs(tmp_path, answers):
+    printed = on_term(tmp_path, *(f"JobId=7 JobState={state} Reason=None" for state in answers))
+    assert printed == "scancel --batch --signal=USR1 7\n"
+
+
+def test_a_job_that_is_canceled_while_it_is_being_signaled_is_ended(tmp_path):
+    printed = on_term(tmp_path, "JobId=7 JobState=SIGNALING Reason=None", "JobId=7 JobState=CANCELLED Reason=None")
+    assert printed.splitlines() == ["SIGTERM on n1: the job is CANCELLED; ending Ray here", "Ray is ended"]
+
+
 def test_the_other_nodes_of_a_running_job_leave_it_to_the_first(tmp_path):
     assert on_term(tmp_path, "JobId=7 JobState=RUNNING Reason=None", node=1) == ""
 
