@@ -211,6 +211,15 @@ class ProviderEngine(ApiEngine, abc.ABC):
             raise ValueError(f"this engine needs the Python package {cls.package}: pip install 'raycade[{cls.extra}]'")
         if settings.get("batch") is True and not cls.batches:
             raise ValueError("model.engine.batch=true: raycade has no batch jobs of this provider")
+        known = cls.cost_is_told or listed(cls.provider, str(settings.get("model"))) is not None
+        prices = ("prompt_price", "completion_price")
+        missing = [name for name in prices if settings.get(name) is None]
+        if not known and len(missing) == 1:
+            [other] = set(prices) - set(missing)
+            raise ValueError(
+                f"model.engine.{missing[0]}: missing beside {other}; raycade knows no price of {settings.get('model')} "
+                f"(model.engine.{missing[0]}=0 for tokens that cost nothing)"
+            )
         if settings.get("spend_cap") is not None and not cls._has_prices(settings):
             raise ValueError(f"model.engine.spend_cap: {cls.price_note(settings)}")
 

@@ -9,7 +9,9 @@ from cluster.config.settings import load_settings
 from cluster.engines.api_answer import Usage
 from cluster.engines.api_errors import EndpointError
 from cluster.engines.base import EngineClosedError
+from cluster.engines.providers.anthropic_client import AnthropicEngine
 from cluster.engines.providers.errors import seconds_to_reset
+from cluster.engines.providers.openai_clients import OpenRouterEngine
 from cluster.engines.providers.prices import prices_for, table
 from cluster.errors import UserError
 from evals.types import PlayerError, PromptTooLong
@@ -190,8 +192,9 @@ def test_label_probabilities_that_there_are_not_are_refused_when_planning(model,
 def test_prices_of_the_table_are_stored_with_the_run_unless_they_are_given():
     settings = load_settings([*PLAN, "model=anthropic", "model.engine.model=claude-opus-5"])
     assert settings.model.engine["completion_price"] == 25 and "cache_write_price: 6.25" in settings.config
-    settings = load_settings([*PLAN, "model=anthropic", "model.engine.model=m", "model.engine.prompt_price=7"])
-    assert settings.model.engine["prompt_price"] == 7 and settings.model.engine["completion_price"] is None
+    by_hand = ["model.engine.prompt_price=7", "model.engine.completion_price=0"]
+    settings = load_settings([*PLAN, "model=anthropic", "model.engine.model=m", *by_hand])
+    assert settings.model.engine["prompt_price"] == 7 and settings.model.engine["cache_read_price"] is None
 
 
 @pytest.mark.parametrize("batch", [False, True])
@@ -224,6 +227,16 @@ def test_a_cap_without_prices_is_refused_when_planning(monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     with pytest.raises(UserError, match="prices"):
         load_settings([*PLAN, "model=anthropic", "model.engine.model=unknown", "model.engine.spend_cap=5"])
+
+
+@pytest.mark.parametrize(("given", "missing"), [("prompt", "completion"), ("completion", "prompt")])
+def test_one_price_by_hand_is_enough_only_where_the_other_is_known(given, missing):
+    price = {f"{given}_price": 7}
+    unknown = AnthropicEngine
+    with pytest.raises(ValueError, match=f"model.engine.{missing}_price: missing beside {given}_price"):
+        unknown.check_settings({"model": "m", **price})
+    unknown.check_settings({"model": "claude-opus-5", **price})
+    OpenRouterEngine.check_settings({"model": "m", **price})  # each answer says what it cost
 
 
 def test_thoughts_go_back_where_the_run_keeps_reasoning():

@@ -38,6 +38,7 @@ export function useAddress(): [URLSearchParams, (change: Change, replace?: boole
     };
     addEventListener("visited", visited);
     addEventListener("popstate", moved);
+    visited(); // the address may have changed since the first frame was drawn
     return () => {
       removeEventListener("visited", visited);
       removeEventListener("popstate", moved);
