@@ -69,11 +69,8 @@ class Need:
         if self.model.engine is None:
             return 0
         needs = self.model.replica
-        cpus = os.cpu_count() or 1
-        if needs.gpus:
-            fitting = int(gpus / needs.gpus)
-        else:
-            fitting = int(cpus / needs.cpus) if needs.cpus else 1
+        have, each = (gpus, needs.gpus) if needs.gpus else (os.cpu_count() or 1, needs.cpus)
+        fitting = int(have / each) if each else 1
         asked = self.cluster.replicas if isinstance(self.cluster.replicas, int) else fitting
         return max(1, min(asked, fitting))
 

@@ -496,6 +496,7 @@ def test_options_are_checked_and_what_a_checkpoint_decides_itself_cannot_be_set(
     assert (watched[1].once, watched[1].until, watched[1].restart) == (False, None, False)
 
 
+@pytest.mark.slow
 def test_part_of_a_plan_is_balanced_and_the_same_for_every_model(tmp_path):
     plans = [
         settings_at(

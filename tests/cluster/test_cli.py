@@ -218,6 +218,7 @@ def test_an_override_that_reads_the_environment_is_refused(capsys, tmp_path, mon
     assert "hunter2" not in out + err and not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [

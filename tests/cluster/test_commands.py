@@ -71,6 +71,7 @@ def rows(table):
 # --- list ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_folder_of_runs_is_listed_latest_first(play, tmp_path):
     old, new = await play("old"), await play("new", most=3, failing=["PlayerError: no"])
     for run, began in ((old, "2026-01-02T03:04:05+00:00"), (new, "2026-02-02T03:04:05+00:00")):
@@ -409,6 +410,7 @@ def test_numbers_of_a_comparison_are_within_their_ranges(detect, flips, wrong, c
     assert (code, wrong in err) == (2 if wrong else 0, True) and (wrong or "(1.0, 0)" in out)
 
 
+@pytest.mark.slow
 def test_players_of_one_run_are_compared_in_the_order_named(tmp_path, capsys):
     run = tmp_path / "run"
     overrides = ["suite=kumo", "suite.domains=[medical]", "suite.tasks_per_domain=2", "suite.repeats=1"]

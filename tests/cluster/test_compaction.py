@@ -161,6 +161,7 @@ async def test_a_driver_merges_only_after_many_commits(directory, monkeypatch):
     assert len(open_ledger(directory.path).parts) == 1
 
 
+@pytest.mark.slow
 async def test_merging_leaves_a_part_that_a_commit_is_writing(tmp_path, monkeypatch):
     directory = opened(tmp_path / "run")
     for episode in PLAN[:-1]:

@@ -344,7 +344,16 @@ def test_a_clock_before_the_installation_is_wrong(ahead, status, tmp_path, monke
 
 @pytest.mark.parametrize(
     ("cards", "gpus_each", "replicas", "hosted"),
-    [(4, 1, 3, 3), (4, 2, 3, 2), (4, 2, "fit", 2), (0, 1, 9, 1), (3, 0.5, "fit", 6), (0, 0, 5, 5), (0, 0, 9, 8), (4, 0, "fit", 8)],
+    [
+        (4, 1, 3, 3),
+        (4, 2, 3, 2),
+        (4, 2, "fit", 2),
+        (0, 1, 9, 1),
+        (3, 0.5, "fit", 6),
+        (0, 0, 5, 5),
+        (0, 0, 9, 8),
+        (4, 0, "fit", 8),
+    ],
 )
 def test_a_machine_hosts_the_replicas_that_its_gpus_or_cpus_have_room_for(
     cards, gpus_each, replicas, hosted, tmp_path, monkeypatch

@@ -73,6 +73,7 @@ async def test_the_stopping_rule_is_looked_at_once_all_episodes_are_committed(tm
     assert driver.stats.stopping is state and committed == [len(PLAN)]
 
 
+@pytest.mark.slow
 async def test_a_run_that_ends_during_a_commit_writes_no_row_twice(tmp_path):
     driver = driver_of(SlowDirectory(tmp_path / "run"))
     driver._pending = [await rows(PLAN[:3])]
@@ -106,6 +107,7 @@ async def test_commits_come_the_rarer_the_larger_the_run_within_bounds(tmp_path)
     assert intervals == [1, 1, 3, 5]
 
 
+@pytest.mark.slow
 async def test_parts_are_merged_while_the_run_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(compaction, "FAN", 3)
     driver = driver_of(RunDirectory(tmp_path / "run"))
@@ -124,6 +126,7 @@ async def test_parts_are_merged_while_the_run_goes_on(tmp_path, monkeypatch):
     assert sorted(ledger) == sorted(episode.id for episode in PLAN[:6])
 
 
+@pytest.mark.slow
 async def test_parts_that_cannot_be_merged_stay_and_the_run_goes_on(tmp_path, capsys):
     class Unmergeable(RunDirectory):
         def compact(self, everything=False):

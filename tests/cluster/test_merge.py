@@ -98,6 +98,7 @@ async def test_missing_parts_are_named_and_counted_and_may_come_later(play, tmp_
     assert len(list((target / "episodes").iterdir())) == 1, "parts are merged"
 
 
+@pytest.mark.slow
 async def test_the_whole_is_the_run_directory_of_the_unsharded_command(play, tmp_path):
     target = tmp_path / "whole"
     merge(target, [await play("1", "shard=1/2")])
@@ -108,11 +109,13 @@ async def test_the_whole_is_the_run_directory_of_the_unsharded_command(play, tmp
     assert Run(target).plan == list(settings.plan)
 
 
+@pytest.mark.slow
 async def test_a_run_that_was_not_sharded_is_whole_by_itself(play, tmp_path):
     joined = merge(tmp_path / "whole", [await play("1")])
     assert (joined.planned, joined.rows, joined.warnings) == (24, 24, ())
 
 
+@pytest.mark.slow
 async def test_parts_played_without_an_engine_are_joined(play, tmp_path):
     parts = [await play(str(part), "model=oracle", f"shard={part}/2") for part in (1, 2)]
     assert merge(tmp_path / "whole", parts).warnings == ()
@@ -128,6 +131,7 @@ async def test_a_part_without_an_episode_to_play_is_not_missing(play, tmp_path):
     assert merge(tmp_path / "whole", parts).warnings == ()
 
 
+@pytest.mark.slow
 async def test_a_part_that_has_not_played_anything_yet_is_not_missing(play, tmp_path):
     begun, two = await play("1", "shard=1/3", most=0), await play("2", "shard=2/3")
     [warning] = merge(tmp_path / "whole", [begun, two]).warnings
@@ -143,6 +147,7 @@ async def test_the_target_may_be_named_as_a_source_too(play, tmp_path):
     assert counts(target) == (24, 24, 0)
 
 
+@pytest.mark.slow
 async def test_what_a_killed_merge_left_behind_is_removed(play, tmp_path, monkeypatch):
     one, two, target = await play("1", "shard=1/2"), await play("2", "shard=2/2"), tmp_path / "whole"
     with monkeypatch.context() as patch:
@@ -173,6 +178,7 @@ async def test_two_merges_at_once_into_one_target_lose_and_double_nothing(play, 
     assert [session["id"] for session in read_versions(target)] == (["1", "2"] if begun else ["2", "1"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "override", ["model.sampling.max_tokens=7", "model.engine.tail=2.0", "decoding=free", "suite.repeats=1"]
 )
@@ -183,6 +189,7 @@ async def test_parts_that_differ_in_what_decides_the_answers_are_refused(play, t
     assert not (tmp_path / "whole").exists()
 
 
+@pytest.mark.slow
 async def test_the_versions_of_all_parts_are_carried_over_each_once(play, tmp_path):
     one, two = await play("1", "shard=1/2"), await play("2", "shard=2/2")
     for sources in ([one], [two], [one, two]):
@@ -199,6 +206,7 @@ async def test_parts_that_were_played_with_different_versions_are_joined_with_a_
     assert "git_commit other, same" in warning
 
 
+@pytest.mark.slow
 async def test_where_the_whole_is_not_known_the_plan_grows_with_each_part(play, tmp_path):
     parts = [await play(str(part), f"shard={part}/3") for part in (1, 2, 3)]
     for part in parts:  # a folder that is not on this machine
@@ -389,6 +397,7 @@ async def test_merging_in_any_order_gives_the_same_run(play, tmp_path):
 AMOUNTS = st.integers(1, 8).map(float)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.lists(AMOUNTS, min_size=1, max_size=3), min_size=1, max_size=4),
     st.randoms(use_true_random=False),

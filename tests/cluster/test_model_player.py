@@ -174,6 +174,7 @@ async def test_an_isolated_turn_has_a_replica_to_itself_and_is_not_hedged(monkey
     assert (model.counts.engine_deaths, model.counts.hedges) == (2, 0), "late in its third try, but a suspect"
 
 
+@pytest.mark.slow
 async def test_both_engines_that_die_with_a_hedged_turn_count_as_its_deaths(monkeypatch):
     monkeypatch.setattr("cluster.runner.hedging.CHECK_SECONDS", 0.01)
     killer = [FakeReplica(lambda request: EngineDiedError("killed"), 0.1) for _ in range(8)]

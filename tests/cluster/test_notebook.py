@@ -114,6 +114,7 @@ def test_everything_shows_itself(folder):
     assert base64.b64decode(re.search('base64,([^"]*)', shown._repr_html_())[1]) == png
 
 
+@pytest.mark.slow
 def test_what_a_model_wrote_is_text(folder):
     run = raycade.run(folder / "wild")
     for episode_id in run.episodes(("episode_id",), frame="arrow")["episode_id"].to_pylist():

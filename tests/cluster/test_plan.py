@@ -62,6 +62,7 @@ def test_every_cell_has_its_episodes_and_the_models_calls():
     assert whole.rows[0][0] == "episodes"
 
 
+@pytest.mark.slow
 def test_hardware_says_what_fits_before_anything_loads():
     made = load_settings([*SMALL, "model=llama_3_1_70b", "model.sampling.max_tokens=100"])
     total, _, hardware, cache = describe_plan(made, None)
@@ -82,6 +83,7 @@ def test_hardware_says_what_fits_before_anything_loads():
     assert [table.name for table in describe_plan(settings(), None)] == ["plan_total", "plan"]
 
 
+@pytest.mark.slow
 def test_pictures_count_as_the_model_counts_them():
     game = ["suite=kidgym", "suite.tasks=[CL]", "suite.levels=[1]", "suite.modes=[zero_shot]", "suite.episodes=1"]
     (square,) = load_settings([*game, "model=qwen2_5_vl_7b"]).plan  # 21 x 21 cells of 28 pixels
@@ -108,6 +110,7 @@ def test_gpus_that_cannot_work_are_refused_when_planning(overrides, named):
         load_settings([*SMALL, *overrides])
 
 
+@pytest.mark.slow
 def test_arguments_of_a_template_that_is_not_here_are_not_planned_without_a_word():
     def notes(*overrides):
         return " ".join(describe_plan(load_settings([*SMALL, *overrides]), None)[0].notes)
@@ -117,6 +120,7 @@ def test_arguments_of_a_template_that_is_not_here_are_not_planned_without_a_word
     assert "chat template" not in notes("model=qwen3_8b") + notes("model=tiny")
 
 
+@pytest.mark.slow
 def test_gpus_that_nothing_uses_are_told():
     made = load_settings([*SMALL, "model=qwen2_5_7b", "model.replica.gpus=4"])
     assert any("reserves 4 GPUs and uses 1" in note for note in describe_plan(made, None)[0].notes)
@@ -139,6 +143,7 @@ def test_a_built_in_player_makes_no_model_calls():
     assert total([whole, cells]) == [12, 0, 0, 0, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("replicas", "counted"), [("1", 1), ("4", 4), ("fit", 1)])
 def test_the_time_follows_the_speed_of_a_past_run(tmp_path, replicas, counted):
     made = settings(f"cluster.replicas={replicas}")
@@ -155,6 +160,7 @@ def test_the_time_follows_the_speed_of_a_past_run(tmp_path, replicas, counted):
     assert f" {counted} " in label and f" {0.1 * counted:.1f} " in label and str(tmp_path) in label
 
 
+@pytest.mark.slow
 def test_a_past_run_that_played_nothing_tells_no_speed(tmp_path):
     with pytest.raises(UserError, match=str(tmp_path)):
         describe_plan(settings(), tmp_path)

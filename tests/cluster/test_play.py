@@ -110,6 +110,7 @@ def test_quitting_keeps_finished_games_and_the_baselines_play_all_the_same(type_
     assert code == 0 and "nothing to play" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suite", OTHERS)
 def test_every_suite_can_be_played(suite, type_in, tmp_path, capsys):
     type_in("1")
@@ -162,6 +163,7 @@ def test_what_cannot_be_played_is_named(arguments, named, capsys, tmp_path):
     assert code == 2 and named in err and "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_run_says_that_people_use_play(capsys, tmp_path):
     code, _, err = run_here(capsys, "run", *KIDGYM, "model=human", f"run_dir={tmp_path / 'run'}")
     assert code == 2 and "raycade play" in err and not (tmp_path / "run").exists()

@@ -89,6 +89,7 @@ def test_a_hybrid_cache_serves_what_attention_would_at_most_and_never_the_last_t
         assert served <= most < len(prompt) and served % unit == 0
 
 
+@pytest.mark.slow
 @given(prompts, st.sampled_from([4, 8]))
 def test_a_beginning_sent_first_makes_a_hybrid_cache_serve_what_attention_would(asked, unit):
     attention, hybrid = AttentionCache(unit), HybridCache(8, unit)

@@ -37,6 +37,7 @@ def begun(tmp_path, *overrides):
     return Run(settings.run_dir), settings
 
 
+@pytest.mark.slow
 def test_settings_that_change_the_episodes_are_told(tmp_path):
     source, _ = begun(tmp_path, "model=random")
     again = repeated_settings(source, ["suite.seed=5", f"run_dir={tmp_path / 'other'}"])

@@ -100,6 +100,7 @@ def test_an_engine_that_does_not_start_is_named(run_dir, monkeypatch, capsys):
     assert code == 1 and "no GPU" in err and "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_only_a_model_can_be_asked_again(tmp_path, capsys):
     run = tmp_path / "built-in"
     assert run_here(capsys, "run", *SMALL, "model=random", f"run_dir={run}")[0] == 0

@@ -331,6 +331,7 @@ def test_a_busy_hub_is_asked_again_for_minutes_and_as_late_as_it_asks_and_what_t
     assert tries(monkeypatch, EngineError("no such file: weights"), math.inf) == ([2, 4, 8], 3)
 
 
+@pytest.mark.slow
 async def test_a_replica_that_cannot_start_does_not_end_a_run_that_plays(monkeypatch, capsys):
     made = keeping(monkeypatch, [good, *[breaks] * 6])
     monkeypatch.setattr(pool_module, "START_FAILURES", 1)

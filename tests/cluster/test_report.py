@@ -131,6 +131,7 @@ async def test_it_begins_anew_when_parts_are_merged_meanwhile(run_dir, monkeypat
     assert score_run(Run(run_dir)).summary["done"] == 24 and len(calls) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_place_of_own", [False, True])
 async def test_a_part_of_another_shard_is_named_and_never_counts(play, capsys, in_place_of_own):
     one, two = await play("1", "shard=1/2"), await play("2", "shard=2/2")
@@ -171,6 +172,7 @@ async def test_a_plan_that_was_edited_is_refused(run_dir):
         score_run(Run(run_dir))
 
 
+@pytest.mark.slow
 async def test_replies_that_were_cut_off_are_counted_and_warned_of(play, capsys):
     run_dir = await play("run", "baselines=[random]", most=48, cutting=1)
     report([run_dir])
@@ -185,6 +187,7 @@ async def test_replies_that_were_cut_off_are_counted_and_warned_of(play, capsys)
     assert counts["simulated"] > 1 and counts["random"] == 0
 
 
+@pytest.mark.slow
 async def test_few_replies_that_were_cut_off_are_no_reason_to_warn(play, capsys):
     run_dir = await play("run", "suite.tasks_per_domain=25", cutting=1)
     report([run_dir])

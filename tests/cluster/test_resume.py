@@ -257,6 +257,7 @@ def test_going_on_with_other_versions_is_said_or_refused(world, start, tmp_path,
     assert "vllm 3 (earlier 1)" in said and "torch None (earlier 2)" in said and "git_commit" not in said
 
 
+@pytest.mark.slow
 def test_a_session_that_played_nothing_is_no_reason_to_warn(world, start, monkeypatch, capsys):
     now = {"git_commit": "a"}
     monkeypatch.setattr("cluster.storage.provenance.versions", lambda: dict(now))

@@ -136,6 +136,7 @@ def test_a_run_keeps_to_its_endpoint(world, tmp_path):
     assert start(run_dir, *api, "model.engine.timeout_seconds=5") == 0
 
 
+@pytest.mark.slow
 def test_built_in_players_alone_play_without_ray(monkeypatch, tmp_path):
     monkeypatch.setattr(module.actors, "start_ray", lambda cluster: pytest.fail("Ray was started"))
     settings = load_settings([*SMALL, "model=oracle", "baselines=[random]", f"run_dir={tmp_path / 'run'}"])
@@ -258,6 +259,7 @@ def test_running_episodes_have_their_whole_grace_time_under_ray(launch, tmp_path
     assert "running episodes were not finished" in log.read_text() and "SIGTERM received" not in log.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["plan.parquet", "config.yaml"])
 def test_what_describes_the_run_is_written_again_if_it_was_removed_meanwhile(
     world, tmp_path, monkeypatch, capsys, name

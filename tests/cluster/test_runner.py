@@ -40,6 +40,7 @@ async def test_every_episode_given_comes_back_once():
     assert rows == {episode.id: "" for episode in plan}
 
 
+@pytest.mark.slow
 async def test_replicas_get_full_batches_without_flooding():
     suite = ToySuite(episodes=100, turns=4)
     replica = FakeReplica(seconds=0.005)
@@ -48,6 +49,7 @@ async def test_replicas_get_full_batches_without_flooding():
     assert replica.most_inside == 11
 
 
+@pytest.mark.slow
 async def test_the_runner_requests_as_many_episodes_as_its_replicas_have_room_for():
     runner = Runner(ToySuite(), ModelPlayer(Router(), "choice"))
     assert (await runner.exchange(Assignment())).room == 0
@@ -82,6 +84,7 @@ async def test_a_bug_in_a_suite_fails_only_its_episodes_and_leaves_their_slots_t
     assert rows == {one.id: "ZeroDivisionError: oops" if one.index % 2 else "" for one in plan}
 
 
+@pytest.mark.slow
 async def test_a_lost_replica_is_reported_and_its_successor_finishes_the_work():
     suite = ToySuite(episodes=10)
     calls = iter(range(10_000))
@@ -197,6 +200,7 @@ async def test_late_requests_are_asked_twice_only_in_the_tail_and_where_they_cos
     runner.end()
 
 
+@pytest.mark.slow
 async def test_episodes_that_wait_in_a_runner_are_work_that_is_left():
     runner = Runner(ToySuite(), ModelPlayer(Router(), "choice"))
     await runner.exchange(Assignment(episodes(ToySuite(episodes=2)), draining=True))

@@ -709,6 +709,7 @@ async def test_a_stopping_rule_ends_it_early(offering) -> None:
     assert served.games.over and len(served.records) == 1 and "decided" in said
 
 
+@pytest.mark.slow
 async def test_after_a_stop_signal_games_in_play_may_end_and_none_begins(offering) -> None:
     async def client(served: Served) -> None:
         game = await served.open()
@@ -739,6 +740,7 @@ def served_settings(*more: str):
     return load_settings(serve_overrides(["suite=kidgym", "suite.tasks=[SE]", "suite.episodes=1", *more]))
 
 
+@pytest.mark.slow
 def test_another_version_is_another_player_in_the_same_games() -> None:
     one, two = (served_settings("player=my_agent", f"version={version}") for version in (1, 2))
     told = served_settings("player=my_agent", "version=1", "model.engine.feedback=true")

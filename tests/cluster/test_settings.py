@@ -77,6 +77,7 @@ def test_every_model_that_comes_with_raycade_passes_the_checks(model):
     assert settings(f"model={model}", *given).plan
 
 
+@pytest.mark.slow
 def test_engines_and_trackers_come_from_their_own_places_too():
     for override in ("model.engine.type=subprocess.Popen", "model.engine.type=kumo"):
         with pytest.raises(UserError, match="simulated, vllm"):
@@ -104,6 +105,7 @@ def test_a_model_s_name_with_a_slash_makes_no_nested_folder():
     assert run_dir.parts[:-1] == ("runs",) and run_dir.name.startswith("kumo-org-model-7B-")
 
 
+@pytest.mark.slow
 def test_a_model_paid_for_by_the_token_has_one_replica():
     assert settings(*API, "cluster.replicas=fit").cluster.replicas == 1
     assert settings(*API).cluster.replicas == 1
@@ -135,6 +137,7 @@ def test_a_model_that_cannot_do_what_the_suite_needs_is_refused_when_planning(ov
     assert all(word in str(error.value) for word in named)
 
 
+@pytest.mark.slow
 def test_an_engine_says_itself_which_settings_decide_only_the_speed(tmp_path, plugins_in):
     (tmp_path / "plugins.toml").write_text('["raycade.engines"]\nmine = "mine_engine:Mine"\n')
     (tmp_path / "mine_engine.py").write_text(
@@ -150,6 +153,7 @@ def test_an_engine_says_itself_which_settings_decide_only_the_speed(tmp_path, pl
     assert not {episode.id for episode in settings("model=mine", "model.engine.wit=9").plan} & ids
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["keys_within", "sampling_keys"])
 @pytest.mark.parametrize(
     ("written", "wrong"),
@@ -189,6 +193,7 @@ def test_a_player_without_an_engine_has_the_keys_of_sampling_and_replica_all_the
     assert set(keys_of("model", "simulated")) == {"model.engine", "model.sampling", "model.replica"}
 
 
+@pytest.mark.slow
 def test_settings_of_outsiders_are_checked_by_what_they_declare_and_by_nothing_else(tmp_path, plugins_in):
     (tmp_path / "plugins.toml").write_text(
         '["raycade.engines"]\nown_engine = "declared:OwnEngine"\n["raycade.suites"]\nown_suite = "declared:OwnSuite"\n'

@@ -22,6 +22,7 @@ async def started(**settings) -> SimulatedEngine:
     return engine
 
 
+@pytest.mark.slow
 async def test_the_same_request_gets_the_same_answer_from_any_engine():
     answers = []
     for _ in range(2):

@@ -312,6 +312,7 @@ def test_jobs_that_run_at_the_same_time_share_no_port():
     assert min(map(min, blocks)) >= 20_000 and max(map(max, blocks)) < 32_768
 
 
+@pytest.mark.slow
 def test_a_port_in_use_is_skipped_and_accepts_connections():
     job = 41_000
     before = free_ports(job, 2)

@@ -96,6 +96,7 @@ def test_rows_that_no_game_gives_end_with_a_message(run_dir, capsys, columns):
     assert said(capsys, "list", run_dir)[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["error", "session", "kumo.predicted", "turns"])
 def test_texts_that_are_no_utf8_are_damage(run_dir, tmp_path, capsys, column):
     [path] = (run_dir / "episodes").glob("*.parquet")

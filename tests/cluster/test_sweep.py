@@ -118,6 +118,7 @@ def test_a_multirun_that_is_started_again_is_of_the_same_group_whatever_the_orde
     assert module._group(words) == module._group(sorted(words)) != module._group(words[1:])
 
 
+@pytest.mark.slow
 def test_every_combination_is_played_and_called_by_what_not_all_were_given():
     words = ["suite=kumo", "model=a,b", "suite.seed=1,2", "hydra.sweep.dir=x", "hydra/launcher=slurm"]
     combinations = [*module._combinations(words)]

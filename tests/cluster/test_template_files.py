@@ -168,6 +168,7 @@ THINKS = """{% for m in messages %}[{{ m.role }}]{% if m.reasoning_content and K
 CUTS = "{% for m in messages %}[{{ m.role }}]{{ m.content.split('</think>')[-1] }}{% endfor %}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("template", "said"),
     [

@@ -43,6 +43,7 @@ def test_a_template_that_rewrites_earlier_messages_is_refused(tokenizer):
         token_mask(other, said("Rules.", "Which?", "A", "And?", "B"))
 
 
+@pytest.mark.slow
 def test_the_command_writes_what_trl_reads(tokenizer, tmp_path, capsys):
     made, out = tmp_path / "t.jsonl", tmp_path / "masks.parquet"
     for words in (

@@ -62,6 +62,7 @@ def test_the_stored_chance_is_that_of_a_balanced_game(task, level):
     assert random_success(balanced(task, level, 7)) == pytest.approx(BALANCED_CHANCE[task][level - 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["MA", "DMA", "MMA"])
 def test_the_stored_chance_of_a_balanced_maze_is_about_the_mean(task):
     mean = sum(random_success(balanced(task, 1, seed)) for seed in range(60)) / 60
@@ -176,6 +177,7 @@ def test_chests_are_kept_by_all_doors_and_no_label_tells_the_diamond():
     assert kept < 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [1, 2, 3])
 def test_any_chest_could_hold_the_diamond(level):
     """Each can be opened in the fewest steps, so that no player rules one out without having seen the diamond."""
@@ -225,6 +227,7 @@ def test_a_maze_without_room_for_its_decoys_is_refused():
         mislead(Random(0), 3, Decoys(9, 9))
 
 
+@pytest.mark.slow
 def test_empty_chests_are_out_of_reach_while_the_last_door_is_locked():
     for seed in range(10):
         maze = mislead(Random(seed), 2, Decoys(2, 1, 3))

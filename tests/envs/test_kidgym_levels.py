@@ -24,6 +24,7 @@ def test_every_harder_level_has_its_chance():
     assert chance_at("FI", 3, "balanced") == 1 / 24 and chance_at("SO", 4) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("task", "level", "variant"), HARDER)
 def test_harder_levels_are_won_within_their_budget_and_drawn(task, level, variant):
     for seed in range(1 if task == "CL" else 4):
@@ -35,6 +36,7 @@ def test_harder_levels_are_won_within_their_budget_and_drawn(task, level, varian
         assert world.success
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("task", "level", "variant"), [cell for cell in HARDER if cell[0] != "CL"])
 def test_the_stored_chance_of_harder_levels_is_exact(task, level, variant):
     if (task, level, variant) in AVERAGED:

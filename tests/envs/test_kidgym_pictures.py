@@ -375,6 +375,7 @@ def test_a_sprite_that_is_not_there_is_named(name):
         sprite(name, 64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["svg", "png"])
 @pytest.mark.parametrize("size", [(20, 10), (10, 20), (7, 8), (31, 32)])
 def test_a_skins_drawing_of_any_proportions_is_centred_and_a_scene_is_filled(tmp_path, end, size):
@@ -472,6 +473,7 @@ def test_pixels_change_only_with_the_version_of_the_picture():
     assert (Frame.version, *digests) == PINNED, "pixels changed: raise Frame.version, and note the new digests here"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["CL", "MDE"])
 def test_a_task_can_be_looked_at_on_a_contact_sheet(task):
     sheet = contact_sheets.task_sheet(task)

@@ -43,6 +43,7 @@ def rate(level, policy):
     return sum(policy(goal, held) == answer for goal, held, answer in games(level)) / EPISODES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [1, 2, 3])
 def test_reasoning_from_the_rule_always_succeeds(level):
     assert rate(level, reasoned) == 1

@@ -84,6 +84,7 @@ def test_domains_with_a_table_are_known_by_name():
 # --- games -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(4, 6), (12, 16)], ids=str)
 def test_versions_differ_only_in_what_tests_show(size):
     domain = load_domain("rivers")

@@ -43,6 +43,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOMBS)
 @pytest.mark.parametrize("groups", [1, 10])
 def test_a_file_that_would_fill_the_memory_is_refused(tmp_path, name, groups):

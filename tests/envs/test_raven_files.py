@@ -410,6 +410,7 @@ def test_an_import_lists_ambiguous_and_twin_problems_as_such(tmp_path, capsys):
     assert len(read_index(index)) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["distribute_four", "distribute_nine"])
 def test_objects_are_told_apart_where_all_move(name):
     """Levels that change places among the moving objects are no constant levels, wherever a candidate has them so."""

@@ -99,6 +99,7 @@ def test_rows_stay_within_their_layout():
                     assert len({(e.type, e.size, e.color, e.angle) for e in component.entities}) == 1
 
 
+@pytest.mark.slow
 def test_white_is_not_added_in_both_of_the_first_rows():
     layout, rng = LAYOUTS["Center_Single"], random.Random(3)
     whites = Counter()

@@ -113,6 +113,7 @@ def test_what_is_not_declared_is_refused_with_key_value_and_what_would_be_right(
     assert message in str(refused.value) and "\n" not in str(refused.value) and len(str(refused.value)) < 500
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), st.lists))
 def test_no_value_of_a_configuration_gives_anything_but_one_line(value):

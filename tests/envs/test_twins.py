@@ -34,6 +34,7 @@ from tests.golden import check_golden, digest
 DETAILS = ("grid", "prose", "json")
 
 
+@pytest.mark.slow
 def test_things_have_the_same_name_exactly_if_they_are_drawn_alike():
     drawn = {}
     for name in SPRITES:
@@ -113,6 +114,7 @@ def test_frames_and_what_changes_in_them_are_told_as_on_record():
 # --- RAVEN -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("official", [False, True])
 def test_objects_that_are_drawn_alike_are_told_alike(official):
     layouts = {layout.extent: layout for each in CONFIGURATIONS.values() for layout in each.layouts}

@@ -48,6 +48,7 @@ def test_rounds_of_unlike_games_earn_nothing_at_their_ends():
         assert expected <= 1 + 1e-12
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(observations, st.randoms())
 def test_neither_the_order_nor_who_is_called_first_matters(values, random):

@@ -38,6 +38,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(head=values, tail=st.binary(max_size=100))
 def test_a_chunk_is_one_call_with_base64_whatever_a_model_wrote(tmp_path_factory, head, tail):
@@ -231,6 +232,7 @@ def test_a_column_has_the_smallest_numbers_that_reach(count):
     assert width.bits == 8 or count - 1 > np.iinfo(f"uint{width.bits // 2}").max
 
 
+@pytest.mark.slow
 def test_a_share_has_the_same_games_for_all_players_and_some_of_each_cell():
     cells = [
         {"run": run, "suite": "s", "task": task, "level": "1", "mode": mode, "player": player, "repeat": 0}
@@ -317,6 +319,7 @@ def test_an_episode_whose_suite_is_missing_is_written_as_it_is_stored(tmp_path):
         assert columns[name] == [rows[each][name] for each in columns["episode_id"]], name
 
 
+@pytest.mark.slow
 def test_pages_hold_each_row_as_baseline_each_pair_and_what_was_planned_but_no_folder(tmp_path, monkeypatch):
     """As the server would answer; of a run that cannot be read, no address is told."""
     paths = [write_run(tmp_path / "calm", *calm_rows()), write_run(tmp_path / "wild", *hostile_rows())]

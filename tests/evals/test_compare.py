@@ -195,6 +195,7 @@ class OneTaskLost(Often):
         return await (Often(0.0) if turn.episode.task == "SE" else super()).reply(turn)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [2, 5, 30])
 def test_a_forest_plot_draws_the_table_s_differences_the_largest_where_there_are_too_many(most, monkeypatch):
     monkeypatch.setattr("evals.analysis.forest.MOST_CELLS", most)
@@ -468,6 +469,7 @@ class TwoCells(ToySuite):
         return super()._length(index) + self.longer * (1 + index % 2)
 
 
+@pytest.mark.slow
 @given(SHARES, SHARES, st.integers(1, 3), st.sets(st.integers(0, 11), max_size=3))
 @settings(max_examples=6)
 def test_other_games_are_compared_by_the_means_of_their_cells(share, other, longer, failing):

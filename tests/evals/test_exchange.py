@@ -142,6 +142,7 @@ def test_settings_that_change_answers_come_back(name, ending, tmp_path):
     assert asked.items() <= Run(tmp_path / "back").config.items()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [["suite=kumo", "suite.domains=[medical]"], ["--player", "rival"]])
 def test_a_log_that_raycade_wrote_takes_no_settings(given, tmp_path, capsys):
     assert cli("import", calm_log("kumo-random", tmp_path), *given, "--out", tmp_path / "back") == 2
@@ -311,6 +312,7 @@ def test_the_validator_of_every_eval_ever_passes_what_is_exported(tmp_path):
     assert [each["errors"] + each["warnings"] for each in verdicts] == [[]] * 6
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_a_row_survives_whatever_text_and_number_is_in_it(data):
@@ -627,6 +629,7 @@ REQUIRED = INSTANCE - {
 """Of schema 0.3.0; benchmarks/exchange.py has their own validator look at the files."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SUITES)
 def test_every_eval_ever_files_keep_the_rules_of_its_schema(name, tmp_path):
     for source in sources_of(small_run(name), SUITES[name]):
@@ -674,6 +677,7 @@ def test_every_eval_ever_files_keep_the_rules_of_its_schema(name, tmp_path):
         uuid.UUID(aggregate.stem)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SUITES)
 def test_an_inspect_log_holds_each_episode_with_its_chat_and_pictures(name, tmp_path):
     for source in sources_of(small_run(name), SUITES[name]):
@@ -758,6 +762,7 @@ def as_said(message):
     return f"{message.role}: " + "\n".join(parts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SUITES)
 def test_lm_eval_samples_ask_what_each_turn_asked_and_their_means_are_the_results(name, tmp_path):
     for source in sources_of(small_run(name), SUITES[name]):

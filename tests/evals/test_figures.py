@@ -72,6 +72,7 @@ def test_figures_of_one_name_are_joined():
 cells = st.dictionaries(st.tuples(*map(st.sampled_from, ("PQ", "ab", "xyz"))), st.floats(0, 1), max_size=12)
 
 
+@pytest.mark.slow
 @given(st.lists(cells, min_size=1, max_size=3))
 def test_maps_of_several_runs_have_each_cell_once_as_the_first_of_them_has_it(maps):
     figures = []
@@ -109,6 +110,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_drawn_and_one_of_them_in_every_form_and_the_same_each_time(kind):
     panels = tuple(Series(KINDS[kind].name, KINDS[kind].x, KINDS[kind].y, panel) for panel in ("one", "two", "\x1b_{"))
@@ -131,6 +133,7 @@ def drawn_labels(axes):
     return [label for at, label, ends in ticks if axes.axison and min(ends) <= at <= max(ends)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_panel_or_legend_of_long_names_is_printed_over_another(kind):
     base = KINDS[kind]
@@ -208,6 +211,7 @@ def test_a_figure_as_json_has_every_part_and_no_number_that_json_lacks():
     assert (plain["limits"], plain["line"], plain["logarithmic"], plain["unit"]) == (None, None, False, "episodes")
 
 
+@pytest.mark.slow
 def test_a_caption_goes_with_each_figure_for_latex():
     files = figure_files([Figure("f_1", "50 % of_", "lines", (KINDS["lines"],), notes=("A & B.",))])
     assert set(files) == {"f_1.svg", "f_1.pdf", "f_1.png", "figure_f_1.tex"}

@@ -97,6 +97,7 @@ def test_a_window_keeps_the_rules_and_the_last_turns(turns, rules, history):
     assert windowed((*system, *sum(pairs, ()), asked[-1]), history) == (*system, *sum(shown, ()), asked[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("knob", KNOBS, ids=str)
 def test_kidgym_is_the_same_game_under_every_presentation(knob):
     plain, suite = (kidgym(tasks=["CL", "SE", "FI", "CO", "MMA"], **settings) for settings in ({}, knob))

@@ -341,6 +341,7 @@ def test_a_run_says_what_it_lacks():
     assert "Empty" in empty
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["toy", "kumo", "kidgym", "multistar"])
 def test_an_empty_run_has_a_page(name):
     run = small_run(name, (FIRST,), failed=0, missing=10_000)

@@ -30,6 +30,7 @@ def overview_of(suite, *players):
     return Overview(parts, outlines, {suite: suite.title()})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suite", ["kumo", "kidgym", "multistar"])
 def test_a_comparison_has_the_numbers_of_raycade_compare(suite):
     found = overview_of(suite, (MODELS[0], "oracle"), (MODELS[1],)).compare(MODELS[0], "perfect play (oracle)")
@@ -51,6 +52,7 @@ def test_a_comparison_has_the_numbers_of_raycade_compare(suite):
         assert sizes == sorted(sizes, reverse=True)
 
 
+@pytest.mark.slow
 def test_differences_to_a_baseline_are_paired_and_corrected():
     overview = overview_of("kidgym", (*MODELS, "random", "oracle"))
     rows = {row["name"]: row["cells"][0] for row in overview.results(MODELS[0])["rows"]}

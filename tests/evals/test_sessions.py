@@ -43,6 +43,7 @@ def content(record: Record) -> object:
     return record.episode.id, record.outcome, record.error, record.error_kind, turns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("player", ["random", "oracle"])
 @pytest.mark.parametrize("name", SUITES)
 def test_record_equals_that_of_a_run(name: str, player: str) -> None:

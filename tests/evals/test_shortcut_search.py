@@ -242,6 +242,7 @@ def test_options_that_lead_to_the_fewest_steps_are_good_and_lost_games_teach_not
     assert good_options(lost, offered) == [False] * 3
 
 
+@pytest.mark.slow
 def test_equal_options_are_drawn():
     learner = Learner(feature_classes(["text: a"])[1])
     offered = [OptionFeatures(name, {"text: a": 1.0}) for name in "abc"]

@@ -239,6 +239,7 @@ def test_the_highest_is_compared_as_if_all_pairs_had_been(models, lost):
     assert standing == ("below the highest" if apart else "not told apart from the highest")
 
 
+@pytest.mark.slow
 def test_equal_models_are_rarely_told_apart_although_the_highest_is_chosen_after_looking():
     drawn = random.Random(1)
     wrong = 0

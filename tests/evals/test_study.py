@@ -171,6 +171,7 @@ def test_of_a_single_setting_games_by_setting_cannot_be_told_from_chance():
 played = st.sampled_from([Played(True, True), Played(False, True), Played(False, False)])
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(played, played), min_size=1, max_size=40))
 def test_shares_of_lost_games_add_up_and_follow_the_counts(games):
     pairs = [Pair(("CL", "1"), number // 2, *each) for number, each in enumerate(games)]  # each game twice

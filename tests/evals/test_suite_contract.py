@@ -263,6 +263,7 @@ def test_what_the_broken_suites_are_made_from_is_sound(suite, one_process):
     check_suite(suite(episodes=4), episodes=3)
 
 
+@pytest.mark.slow
 def test_ids_that_depend_on_the_process_are_refused():
     with pytest.raises(AssertionError, match="process"):
         check_suite(IdsOfTheProcess(episodes=2))

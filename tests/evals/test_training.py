@@ -88,6 +88,7 @@ async def played(suite, episode: Episode, kind: str, replies: tuple[str, ...]):
     return rewards.total, None if turn is None else turn.options
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", SMALL)
 def test_no_policy_scores_above_perfect_play(name, kind):
@@ -395,6 +396,7 @@ def environment(name: str, **settings) -> gymnasium.Env:
     return gymnasium.make(f"raycade.gymnasium:raycade/{name}-v0", **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*DIRECT, "NumberHunt"])
 @pytest.mark.filterwarnings("error::UserWarning")
 def test_gymnasiums_own_check_passes(name, outsiders):

@@ -473,6 +473,7 @@ def test_an_opened_episode_is_the_stored_one_with_its_suite_s_view(ask, suite):
     assert json.loads(ask("raw", at=f"calm/{row['episode_id']}").text)["row"]["seed"] == stored["seed"]
 
 
+@pytest.mark.slow
 def test_neighbors_are_those_of_the_filtered_and_sorted_list(ask):
     rows = listed(ask, suite="kidgym", sort="-seconds")
     for before, row, after in zip([None, *rows], rows, [*rows[1:], None], strict=False):

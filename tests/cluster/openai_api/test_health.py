@@ -105,6 +105,7 @@ async def test_health_asks_only_an_endpoint_that_was_not_heard_of_lately(stub, m
     assert stub.asked_for_models == 1 and len(stub.bodies) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "trouble", [(503, b"{}"), lambda handler: time.sleep(1), lambda handler: handler.connection.close()]
 )

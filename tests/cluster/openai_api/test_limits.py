@@ -31,6 +31,7 @@ async def test_tokens_per_minute_learn_what_a_request_really_took(stub):
     assert made._endpoint._tokens._left == pytest.approx(10_000 - 110)  # a tenth of a minute's, less what was used
 
 
+@pytest.mark.slow
 async def test_fewer_requests_at_once_after_too_many(stub):
     stub.script = [(429, "slow down", {})] * 4 + ["slow"]
     made = engine(stub, max_num_seqs=8)

@@ -124,6 +124,7 @@ async def test_models_that_reason_first_are_not_asked_for_label_probabilities(st
 GAME = ["suite=kumo", "suite.domains=[medical]", "model=openai", "model.engine.model=stub"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("override", "other"),
     [

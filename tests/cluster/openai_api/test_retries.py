@@ -33,6 +33,7 @@ async def test_passing_trouble_is_retried(stub, trouble):
     assert (reply.text, reply.retries, len(stub.bodies)) == ("hello", 2, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "trouble", [(500, "oops", {}), (429, "check your plan and billing details", {}), (408, "", {})]
 )
@@ -43,6 +44,7 @@ async def test_an_outage_costs_no_request_however_many_tries_it_takes(stub, trou
     assert [reply.text for reply in replies] == ["hello"] * 3 and len(stub.bodies) == 33
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "trouble", [(503, f"key {KEY}", {}), (429, "slow down", {}), "hang up", "never", "garbage"], ids=str
 )
@@ -136,6 +138,7 @@ async def test_requests_that_wait_for_their_turn_are_held_back_too_and_give_thei
     assert made._endpoint._requests._left >= 0 and made._endpoint._tokens._left == 600_000
 
 
+@pytest.mark.slow
 async def test_an_outage_counts_from_the_last_answer(stub, monkeypatch):
     monkeypatch.setattr(api_engine, "OUTAGE_SECONDS", 0.3)
     stub.script = ["hang up", "answer", "hang up", "answer"]
@@ -146,6 +149,7 @@ async def test_an_outage_counts_from_the_last_answer(stub, monkeypatch):
     assert not any("Hello." in json.dumps(body) for body in stub.bodies)
 
 
+@pytest.mark.slow
 async def test_after_the_wait_all_go_on(stub):
     stub.script = [(429, "slow down", {"retry-after": "0.4"}), "answer"]
     made = engine(stub, max_num_seqs=2)

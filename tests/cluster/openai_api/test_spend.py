@@ -36,6 +36,7 @@ async def test_the_spend_cap_stops_the_run(stub):
     assert len(stub.bodies) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("places", "cap", "sent"), [(1, 0.11, 1), (1, 0.30, 3), (12, 0.30, 3), (12, 0.04, 1)])
 async def test_the_spend_cap_holds_for_requests_that_wait_and_are_out(stub, places, cap, sent):
     stub.script = ["slow"]
@@ -77,6 +78,7 @@ async def test_answers_tell_what_pictures_of_their_size_cost_at_most(stub):
     assert bound.most_tokens(two, {}) - bound.most_tokens(Request("r", (message("user", FRAME, "Go."),)), {}) == 751
 
 
+@pytest.mark.slow
 async def test_once_a_price_is_known_the_cap_holds_within_one_request(stub):
     stub.script = ["answer", "slow"]
     made = engine(stub, **PRICES, spend_cap=0.5, max_num_seqs=12)
@@ -97,6 +99,7 @@ async def test_first_bills_far_above_the_bound_exceed_the_cap_by_one_request_at_
     assert sum(isinstance(end, Reply) for end in ends) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("step", "together"), [("answer", 4), (completion(usage=None), 1)], ids=["a bill", "none"])
 async def test_only_a_bill_tells_that_requests_are_billed_as_they_should(stub, step, together):
     """An answer without a bill counts with what it may cost, which tells nothing of the next ones."""
@@ -178,6 +181,7 @@ async def test_what_was_never_sent_is_not_paid_for(stub, monkeypatch):
     assert made._spend.spent == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["never", "hang up", completion(usage=None)], ids=["given up", "hung up", "no usage"])
 async def test_what_does_not_tell_its_price_counts_with_the_most_it_may_cost(stub, step):
     stub.script = [step, "answer"]

@@ -243,6 +243,7 @@ async def test_what_a_job_did_not_come_to_is_asked_again_and_the_rest_is_taken(p
     assert read_spending(tmp_path).total == pytest.approx(10 * HALF[name]), "expired and failed turns cost nothing"
 
 
+@pytest.mark.slow
 async def test_a_job_that_takes_too_long_ends_the_run_and_is_waited_for_again(provider, tmp_path):
     provider.polls_before_end = 1_000
     (tmp_path / "plan.parquet").touch()
@@ -264,6 +265,7 @@ async def test_a_job_that_takes_too_long_ends_the_run_and_is_waited_for_again(pr
     await again.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HALF)
 @pytest.mark.parametrize(
     ("ahead", "step", "taken"), [(3600, 0, True), (-3600, 0, True), (0, -3600, False), (0, 3600, False)]
@@ -454,6 +456,7 @@ async def test_a_job_that_was_taken_without_an_id_is_looked_for(given):
         assert error.value.meaning == "passing"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HALF)
 async def test_answers_of_a_job_may_be_longer_than_those_of_a_turn(provider, tmp_path, monkeypatch, name):
     monkeypatch.setattr(client_connection, "MOST_BYTES", 10)
@@ -465,6 +468,7 @@ async def test_answers_of_a_job_may_be_longer_than_those_of_a_turn(provider, tmp
     await made.close()
 
 
+@pytest.mark.slow
 async def test_a_turn_whose_answer_is_unreadable_is_asked_again_and_paid_twice(provider, tmp_path):
     (tmp_path / "plan.parquet").touch()
     provider.garble = {0}

@@ -41,6 +41,7 @@ READ_AND_WRITTEN = {"cached_tokens": 500, "cache_write_tokens": 30}
 PRICES = {"prompt_price": 1000.0, "completion_price": 1000.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ANSWERS)
 @given(prompt=NONSENSE, written=NONSENSE)
 def test_tokens_that_are_none_count_with_the_most_that_they_may_be(made_engines, name, prompt, written):

@@ -50,6 +50,7 @@ class Oracle:
         return reply
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suite", SUITES)
 @pytest.mark.parametrize("name", SETTINGS)
 async def test_all_suites_are_played(stub, name, suite):

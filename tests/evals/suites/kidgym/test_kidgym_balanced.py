@@ -59,6 +59,7 @@ def test_games_are_planned_by_variant_task_level_mode_and_number_and_known_by_ch
     assert [suite.variant_of(name) for name in drawn] == ["balanced", "published"]
 
 
+@pytest.mark.slow
 def test_perfect_play_wins_balanced_games_and_they_are_rendered_again(tmp_path):
     suite = small([*BALANCED_CHANCE], variant="balanced", levels=[2])
     found = ledger_rows(tmp_path, suite, OraclePlayer())
@@ -66,6 +67,7 @@ def test_perfect_play_wins_balanced_games_and_they_are_rendered_again(tmp_path):
     assert all(row["success"] and rerender_episode(row).success for row in found)
 
 
+@pytest.mark.slow
 def test_scores_of_both_variants_stand_side_by_side_and_are_not_mixed():
     suite = small(["CL", "PL"], levels=[1, 2, 3], variant=["published", "balanced"])
     found = tables(suite, {"oracle": OraclePlayer()})

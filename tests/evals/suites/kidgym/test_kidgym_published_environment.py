@@ -142,6 +142,7 @@ def test_games_are_recorded_planned_and_played_with_their_own_pictures_and_actio
         assert "press" in "".join(part for part in turn.turn.chat[-1].parts if isinstance(part, str))
 
 
+@pytest.mark.slow
 def test_refused_steps_are_counted_and_the_budget_ends_the_game(checkout, tmp_path, capsys):
     assert record(checkout, tmp_path / "out", "CL", episodes=1) == 0
     _, row, recorded, play_them = capsys.readouterr().out.splitlines()
@@ -216,6 +217,7 @@ def test_another_version_of_the_checkout_is_refused(checkout, tmp_path):
     assert {"record it again" in one.error for one in play(suite, Presser())} == {True}
 
 
+@pytest.mark.slow
 def test_a_game_that_begins_otherwise_than_recorded_fails(checkout, tmp_path):
     record(checkout, tmp_path / "out", "CL")
     index = tmp_path / "out" / "games.jsonl"
@@ -298,6 +300,7 @@ def test_a_checkout_that_cannot_be_loaded_or_is_none_is_refused(checkout, tmp_pa
     assert "there_is_no_such_package" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_the_environment_says_reaches_no_terminal_as_it_is(checkout, tmp_path, capsys):
     assert record(checkout, tmp_path / "out", "SO") == 1
     printed = capsys.readouterr()

@@ -159,6 +159,7 @@ def test_beside_every_player_stands_the_best_shortcut_of_the_run_or_else_the_sto
 OUTCOMES = st.lists(st.sampled_from(["won", "lost", "failed", "unplayed"]), max_size=6)
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.tuples(st.sampled_from(["a", "b", "c"]), st.sampled_from(["zero_shot", "cot"])), OUTCOMES))
 def test_the_best_shortcut_has_the_largest_share_of_its_played_games_over_all_modes(outcomes):
     other = Games(*[np.array([True])] * 3, *[np.array([0])] * 3)

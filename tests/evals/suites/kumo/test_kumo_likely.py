@@ -296,7 +296,7 @@ def test_the_suite_keeps_the_contract():
         ({"difficulties": "hard"}, "hard is too large for the Bayesian search"),
         ({"difficulties": "simple"}, "no difficulty 'simple'"),
         ({"difficulties": ["6x8", "4x6", "easy"]}, "4x6 and easy are the same games"),
-        ({"domains": ["all", "medical"]}, "suite.domains names medical twice"),
+        pytest.param({"domains": ["all", "medical"]}, "suite.domains names medical twice", marks=pytest.mark.slow),
         ({"max_steps": 6}, "all 6 tests and an answer take 7 rounds of easy games"),
         ({"wrong": 0}, "wrong"),
     ],

@@ -24,6 +24,7 @@ def empty_cache(tmp_path, monkeypatch):
 DEFAULT_DOMAINS = ("medical", "chemical", "music", "education", "fantasy")
 
 
+@pytest.mark.slow
 def test_the_default_suite_is_known_so_that_no_run_waits_for_a_search():
     unknown = [p.task for p in KumoSuite().puzzles() if optima.game_key(p.task) not in optima.known_optima()]
     assert not unknown, f"{len(unknown)} tasks are new: run python -m evals.suites.kumo"
@@ -79,6 +80,7 @@ def searches(monkeypatch):
     return asked
 
 
+@pytest.mark.slow
 def test_what_was_searched_once_is_not_searched_again(tmp_path, monkeypatch):
     task, asked = new_task(), searches(monkeypatch)
     first = searching.optimal_play(task)

@@ -697,6 +697,7 @@ def made_record(stage, index, accepted, repairs, continuations, calls):
     return Record(episode, outcome, "" if outcome else "PlayerError: gone", turns, 1.0)
 
 
+@pytest.mark.slow
 def test_a_stages_table_adds_up_what_was_accepted_refused_and_failed_and_what_it_took(tmp_path):
     records = [
         made_record("write", 0, True, 1, 2, 3),

@@ -191,6 +191,7 @@ def test_settings_that_do_not_go_together_are_refused(source, settings, said):
 # --- play and scores -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decoder", ["strict", "lenient"])
 def test_every_task_malformed_or_not_can_be_played_by_every_built_in_player(source, decoder):
     suite = suite_of(source, decoder=decoder)

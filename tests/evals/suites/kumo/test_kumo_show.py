@@ -129,6 +129,7 @@ def test_wrong_input_is_named(words, told, capsys):
     assert told in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_game_of_an_episode_is_shown_as_its_player_was_told(tmp_path, capsys):
     small = [
         "suite=kumo",

@@ -324,6 +324,7 @@ def test_every_trajectory_replayed_wins_at_the_optimum(rows):
     assert found.domains == {(PART, "easy"): 60}
 
 
+@pytest.mark.slow
 def test_plays_of_one_task_count_as_one_task():
     found = check(made(Recipe(TIED, plays=1000), 20), processes=1)
     assert found.tasks == 20 < found.trajectories == found.won and not found.problems

@@ -72,6 +72,7 @@ def test_without_a_name_all_that_come_with_raycade_are_validated(capsys):
     assert "2 of 2 domains valid" in out and all(f"\n{name} " in out for name in ("medical", "music", "mean"))
 
 
+@pytest.mark.slow
 def test_other_forms_of_the_table_and_forms_that_there_are_not(tmp_path, capsys):
     for form in ("json", "md"):
         assert run("knots", "--easy", "0", "--out", str(tmp_path / f"quality.{form}")) == 0
@@ -121,6 +122,7 @@ def test_a_domain_that_is_too_small_for_tasks_is_measured_all_the_same(tmp_path,
     assert "1 of 1 domains valid" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_tables_of_quality_are_as_on_record():
     one, two, three = (quality_of(load_domain(name), easy=2) for name in NAMES)
     searched = dataclasses.replace(two, steps={"easy": 1.25, "hard": 3.5})

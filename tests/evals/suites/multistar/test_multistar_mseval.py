@@ -191,6 +191,7 @@ def chains(draw):
     ]
 
 
+@pytest.mark.slow
 @given(chains(), st.booleans(), st.booleans(), st.booleans())
 def test_whoever_guesses_scores_one_in_every_reading(chain, nats, soft, prior):
     assert mseval(*chain, Convention(nats, soft, prior)).value == pytest.approx(1)

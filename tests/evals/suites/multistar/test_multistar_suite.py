@@ -475,6 +475,7 @@ def test_imported_problems_take_the_place_of_generated_ones_in_the_order_of_thei
     assert all(record.outcome.success for record in played(suite, BUILT_IN_PLAYERS["oracle"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 @pytest.mark.parametrize("subtask", ["chain", "direct"])
 def test_the_kinds_of_questions_are_known_without_the_puzzle(name, subtask):
