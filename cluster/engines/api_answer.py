@@ -16,6 +16,9 @@ from evals.types import Finish, LabelScores
 MOST_TOKENS = 10**9
 """No reply has this many tokens; a larger count is invalid."""
 
+MOST_TOGETHER = 1.05
+"""Probabilities of different tokens add up to 1 at most; rounding each makes some a little more."""
+
 _FINISHES: Mapping[str, Finish] = {
     "length": "length",
     "max_tokens": "length",
@@ -62,7 +65,7 @@ class Answer:
     def label_scores(self, labels: Sequence[str]) -> LabelScores:
         """What the top tokens tell of the labels; a label that is not among them is nan, never zero."""
         values = tuple(self.top.get(label, math.nan) for label in labels)
-        mass = sum(math.exp(value) for value in values if not math.isnan(value))
+        mass = min(1.0, sum(math.exp(value) for value in values if not math.isnan(value)))
         best = max(self.top, key=lambda token: self.top[token])
         return LabelScores(values, mass, best in labels, exact=False)
 
@@ -285,6 +288,9 @@ def _top_logprobs(logprobs: Any, whole_answer: bool) -> dict[str, float]:
         if not -1e6 < value <= 0.01:  # rounding makes some a little more than 0
             raise _unreadable("top_logprobs has a log-probability that is none: it must be 0 at most")
         top.setdefault(token, min(float(value), 0.0))
+    together = sum(map(math.exp, top.values()))
+    if together > MOST_TOGETHER:
+        raise _unreadable(f"top_logprobs has probabilities that add up to {together:.2f}, more than 1")
     return top
 
 

@@ -139,6 +139,8 @@ UNSCORED = {
     "true": scored({"token": "A", "logprob": True}),
     "huge": scored({"token": "A", "logprob": 1e308}),
     "probability": scored({"token": "A", "logprob": 0.7}),
+    "all certain": scored({"token": "A", "logprob": 0.0}, {"token": "B", "logprob": 0.0}),
+    "more than one together": scored({"token": "A", "logprob": -0.5}, {"token": "x", "logprob": -0.6}),
     "endless": scored({"token": "A", "logprob": -(10**400)}),
     "no token": scored({"logprob": -1.0}),
     "token a list": scored({"token": ["A"], "logprob": -1.0}),
@@ -174,6 +176,11 @@ async def test_a_probability_may_be_rounded_to_a_little_more_than_one(stub):
     stub.script = [scored({"token": "A", "logprob": 1e-7}, {"token": "B", "logprob": -9999.0})]
     scores = (await engine(stub).complete(request(labels=("A", "B")))).label_scores
     assert scores.logprobs == (0.0, -9999.0) and scores.mass == 1.0
+
+
+async def test_probabilities_may_be_rounded_to_a_little_more_than_one_together(stub):
+    stub.script = [scored({"token": "A", "logprob": -0.69}, {"token": "B", "logprob": -0.69})]
+    assert (await engine(stub).complete(request(labels=("A", "B")))).label_scores.mass == 1.0
 
 
 async def test_a_scored_question_is_not_cut_off(stub):
