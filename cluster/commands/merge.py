@@ -15,6 +15,7 @@ import yaml
 from cluster.config.plan import whole_plan
 from cluster.config.registry import class_of
 from cluster.engines.base import Engine, is_among
+from cluster.engines.batch.store import journal_of
 from cluster.errors import UserError
 from cluster.storage.provenance import mixtures
 from cluster.storage.run_directory import RunDirectory
@@ -56,7 +57,7 @@ class Joined:
     planned: int
     rows: int
     warnings: tuple[str, ...]
-    """Missing shards and mixed versions."""
+    """Missing shards, mixed versions, and batch jobs that are left behind."""
 
 
 def merge(target: Path, sources: Sequence[Path]) -> Joined:
@@ -124,7 +125,8 @@ def _merge(target: Path, sources: Sequence[Path]) -> Joined:
     known = None if reason else {episode.id for episode in plan}
     played = {name for name, _ in owners}
     missing = _missing_shards(runs, played, known, reason)
-    return Joined(len(plan), len(played), (*warnings, *missing))
+    left_behind = _jobs_left_behind(others, target, played)
+    return Joined(len(plan), len(played), (*warnings, *missing, *left_behind))
 
 
 def _check_unchanged(directory: RunDirectory, begun: bool) -> None:
@@ -248,6 +250,19 @@ def _shards_brought(runs: Sequence[Run]) -> dict[int, set[int]]:
 
 def _shards_of(ids: Collection[str], count: int) -> set[int]:
     return {part_of(episode_id, count) for episode_id in ids}
+
+
+def _jobs_left_behind(runs: Sequence[Run], target: Path, played: Collection[str]) -> list[str]:
+    """Which runs have games that are not over and turns of them in batch jobs, whose journal stays with the run."""
+    found = []
+    for run in runs:
+        unfinished = {episode.id for episode in run.plan}.difference(played)
+        if unfinished and journal_of(run.path).exists():
+            found.append(
+                f"{run.path}: {len(unfinished)} games are not over, and the answers of its batch jobs stay there: play it to "
+                f"its end in its own folder, then merge it again. Played on in {target}, their turns are asked, and paid, again"
+            )
+    return found
 
 
 # --- rows and versions ---

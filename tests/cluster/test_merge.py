@@ -18,6 +18,7 @@ from cluster.commands import merge as merge_module
 from cluster.commands.merge import _joined_spending, merge
 from cluster.commands.report import score_run
 from cluster.config.settings import load_settings
+from cluster.engines.batch.store import Store
 from cluster.engines.simulated import SimulatedEngine
 from cluster.errors import UserError
 from cluster.storage.provenance import read_versions, write_versions
@@ -376,6 +377,19 @@ async def test_a_merge_of_runs_that_cost_nothing_notes_no_spending(play, tmp_pat
     await play("a")
     merge(tmp_path / "whole", [tmp_path / "a"])
     assert Run(tmp_path / "whole").spent is None
+
+
+async def test_batch_jobs_of_unfinished_parts_are_said_to_stay_behind(play, tmp_path):
+    """What they answer belongs to a game that the merged run would begin anew."""
+    parts = [await play("a", "shard=1/2", most=5), await play("b", "shard=2/2")]
+    for part in parts:
+        Store.open(part).announce({"turn-0": 1.0})
+    [warning] = merge(tmp_path / "whole", parts).warnings
+    left = len(Run(parts[0]).plan) - 5
+    assert warning.startswith(f"{parts[0]}: {left} games are not over") and f"in {tmp_path / 'whole'}, " in warning
+    assert merge(tmp_path / "other", [parts[1]]).warnings[0].startswith("missing: shard=1/2")
+    await play("c", "shard=1/2")
+    assert merge(tmp_path / "whole", [parts[0], tmp_path / "c"]).warnings == ()
 
 
 async def test_merging_in_any_order_gives_the_same_run(play, tmp_path):

@@ -26,6 +26,11 @@ LINE_BOUNDS = Bounds(2**27, 65, 5_000_000)
 """Of a line; those of an answer are ``Bounds()``."""
 
 
+def journal_of(run_dir: Path) -> Path:
+    """Where the journal of a run's batch jobs is, if it has any."""
+    return run_dir / FOLDER / JOURNAL
+
+
 @dataclass
 class Job:
     """One batch job."""
@@ -62,9 +67,8 @@ class Store:
         Raises:
             OSError, FileError: it cannot be read, or is not what this module has written.
         """
-        folder = run_dir / FOLDER
-        folder.mkdir(exist_ok=True)
-        store = cls(folder / JOURNAL)
+        store = cls(journal_of(run_dir))
+        store.path.parent.mkdir(exist_ok=True)
         try:
             file = open_regular(store.path, MOST_JOURNAL_BYTES, os.O_NOFOLLOW)
         except MissingFileError:
