@@ -257,8 +257,23 @@ class OpenRouterEngine(OpenAIClientEngine):
 
     def read_usage(self, data: Any) -> Usage:
         """Its tokens, and what they cost."""
-        usage, cost = super().read_usage(data), (data.get("usage") or {}).get("cost")
-        told = None
-        if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= MOST_COST:
-            told = float(cost)
-        return dataclasses.replace(usage, cost=told)
+        return dataclasses.replace(super().read_usage(data), cost=_told_cost(data.get("usage") or {}))
+
+
+def _told_cost(usage: Mapping[str, Any]) -> float | None:
+    """What OpenRouter says that an answer cost; None where it does not."""
+    charged = _amount(usage.get("cost"))
+    # With one's own key at a provider (BYOK), that provider is paid as well; else its part is within ``cost``.
+    if usage.get("is_byok") is not True:
+        return charged
+    paid_there = _amount((usage.get("cost_details") or {}).get("upstream_inference_cost"))
+    if charged is None or paid_there is None:
+        return None
+    return charged + paid_there
+
+
+def _amount(cost: Any) -> float | None:
+    """An amount of money; None where it is none."""
+    if isinstance(cost, bool) or not isinstance(cost, int | float):
+        return None
+    return float(cost) if 0 <= cost <= MOST_COST else None

@@ -92,10 +92,16 @@ def made_engines():
 
 
 def costs(dollars):
-    """OpenRouter's answer with its price."""
-    usage = {"prompt_tokens": 10, "completion_tokens": 5, **({} if dollars is None else {"cost": dollars})}
+    """OpenRouter's answer with its price, or with all that it tells of it."""
+    told = dollars if isinstance(dollars, dict) else {} if dollars is None else {"cost": dollars}
+    usage = {"prompt_tokens": 10, "completion_tokens": 5, **told}
     message = {"role": "assistant", "content": "A"}
     return 200, {"id": "x", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": usage}
+
+
+def own_key(paid_there, is_byok=True):
+    """What OpenRouter tells of an answer that a provider has charged to one's own key."""
+    return {"cost": 0.25, "is_byok": is_byok, "cost_details": paid_there and {"upstream_inference_cost": paid_there}}
 
 
 @pytest.mark.parametrize(
@@ -108,6 +114,10 @@ def costs(dollars):
         ([True] * 20, 2.5, 1, 2.5),
         ([1e300] * 20, 2.5, 1, 2.5),
         ([0] * 20, 2.5, 20, 0.0),
+        ([own_key(1.0)] * 20, 2.5, 2, 2.5),
+        ([own_key(0.25, is_byok=False)] * 20, 2.5, 10, 2.5),
+        ([own_key(None)] * 20, 2.5, 1, 2.5),
+        ([own_key("much")] * 20, 2.5, 1, 2.5),
     ],
 )
 async def test_the_cap_holds_where_only_answers_tell_what_they_cost(stub, told, cap, asked, spent):
