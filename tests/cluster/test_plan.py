@@ -7,12 +7,12 @@ import pytest
 
 from cluster.commands.plan import describe_plan
 from cluster.config.settings import load_settings
-from cluster.errors import CONTINUE, UserError
+from cluster.errors import CONTINUE, RUN_FAILED, ResumableError, RunFailedError, UserError
 from cluster.models.memory import fit_on
 from cluster.models.table import gpus
 from cluster.models.table import rows as models
 from cluster.observe.performance import TIMINGS
-from cluster.suite_commands.kumo import stages
+from cluster.suite_commands.kumo import stages, transcripts
 
 SMALL = [
     "suite=kumo",
@@ -222,3 +222,26 @@ def test_a_pipeline_s_stage_that_ended_early_is_played_on_before_it_is_saved(mon
     monkeypatch.setattr(stages, "run", lambda settings, play: (0, None))
     monkeypatch.setattr(stages, "save_accepted", lambda folder, suite: pytest.fail("saved"))
     assert pipeline._play(SimpleNamespace(stage="write", round=1)) == CONTINUE
+
+
+@pytest.mark.parametrize(("error", "code"), [(ResumableError("x"), CONTINUE), (RunFailedError("x"), RUN_FAILED)])
+def test_a_pipeline_ends_with_the_code_of_what_ended_its_run(tmp_path, error, code):
+    def play(*arguments):
+        raise error
+
+    asked = ["model=simulated", "decoding=free", "suite.proposals=1"]
+    assert stages.run_command("propose", tmp_path / "new", asked, estimate=False, play=play) == code
+
+
+def test_published_replies_that_cannot_be_played_on_are_no_bad_input(tmp_path, monkeypatch):
+    def play(settings):
+        raise RunFailedError("the disk is full")
+
+    monkeypatch.setattr(transcripts, "transcript_players", lambda checkout: {"m": "M"})
+    monkeypatch.setattr(transcripts, "benchmark_domains", lambda source: [])
+    monkeypatch.setattr(transcripts, "load_settings", lambda overrides: SimpleNamespace(plan=[]))
+    monkeypatch.setattr(transcripts, "play", play)
+    options = SimpleNamespace(checkout=tmp_path, source=tmp_path, models=[], run_dir=tmp_path, processes=1)
+    monkeypatch.setattr(transcripts, "_overrides", lambda *given: [])
+    with pytest.raises(RunFailedError, match="the disk is full; run the same command again"):
+        transcripts.import_transcripts(options)

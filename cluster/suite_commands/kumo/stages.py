@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cluster.commands.run import Play, run
+from cluster.commands.run import Play, code_of, run
 from cluster.config.compose import compose_config
 from cluster.config.model import ModelSettings, make_model
 from cluster.config.plan import make_suite
 from cluster.config.settings import check_config, load_settings
 from cluster.console import show, warn
-from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, UserError
+from cluster.errors import CONTINUE, RunFailedError, UserError
 from cluster.storage.stored_run import Run, read_runs
 from evals.printable import printable
 from evals.suites.kumo.lab.pipeline.folder import Folder, Stage
@@ -64,7 +64,7 @@ def run_command(name: str, folder: Path, overrides: Sequence[str], estimate: boo
         return pipeline.go(name)
     except RunFailedError as error:
         warn(f"{error}. What was answered is kept; run the same command again to resume")
-        return RUN_FAILED
+        return code_of(error)
     except ValueError as error:  # of the folder's files
         raise UserError(str(error)) from error
 

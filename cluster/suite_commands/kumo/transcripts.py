@@ -33,6 +33,7 @@ def import_transcripts(options: argparse.Namespace) -> int:
 
     Raises:
         UserError: a folder or a model is missing.
+        RunFailedError: the run cannot continue.
     """
     try:
         known = transcript_players(str(options.checkout))
@@ -51,7 +52,7 @@ def import_transcripts(options: argparse.Namespace) -> int:
     try:
         code, _ = play(settings)
     except RunFailedError as error:
-        raise UserError(f"{error}; run the same command again to resume") from error
+        raise RunFailedError(f"{error}; run the same command again to resume") from error
     _compare(settings.run_dir, str(options.checkout), str(source), options.processes)
     return code
 
