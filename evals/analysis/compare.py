@@ -118,7 +118,8 @@ def _overall_table(
             smallest_difference(effect.error),
         )
         if detect is not None:
-            row += (games_needed(effect.error, effect.games, detect) if effect.games > 1 else None,)
+            games_differ = effect.games > 1 and effect.error > 0
+            row += (games_needed(effect.error, effect.games, detect) if games_differ else None,)
         rows.append(row)
     columns = ["measure", first.label, second.label, f"{first.label} - {second.label}", "p", "games", "detects"]
     if detect is not None:

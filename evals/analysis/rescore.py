@@ -80,12 +80,19 @@ async def _rescore(suite: Suite, episodes: Mapping[str, Episode], rows: Iterable
         failure = (
             {} if record.outcome or not row["error"] else {"error": row["error"], "error_kind": row["error_kind"]}
         )  # not told twice
-        records.append(dataclasses.replace(record, turns=(), **failure))
+        records.append(dataclasses.replace(record, **failure))
         if len(records) == AT_ONCE:
-            found.rows.append(records_to_table(records, columns))
+            found.rows.append(_without_turns(records_to_table(records, columns)))
             records = []
-    found.rows.append(records_to_table(records, columns))
+    found.rows.append(_without_turns(records_to_table(records, columns)))
     return found
+
+
+def _without_turns(rows: pa.Table) -> pa.Table:
+    """Ledger rows whose turns are empty: their tokens and cut-off replies are counted, and nothing else needs them."""
+    place = rows.schema.get_field_index("turns")
+    field = rows.schema.field(place)
+    return rows.set_column(place, field, pa.array([[]] * len(rows), field.type))
 
 
 def _note_changes(found: Rescored, counts: Counter[str], row: Mapping[str, Any], record: Record) -> None:

@@ -266,11 +266,12 @@ def _correction_notes(figures: Sequence[Figure]) -> list[str]:
 def _interval_notes(figures: Sequence[Figure]) -> list[str]:
     both = dict.fromkeys(figure.measure for figure in figures if figure.n and figure.measure in SHARES)
     ours = dict.fromkeys(figure.measure for figure in figures if figure.measure not in both)
+    covers = "the interval of the difference covers the sampling error"
     notes = []
     if both:
-        notes.append(f"{', '.join(both)}: the interval of the difference holds the sampling error of both.")
+        notes.append(f"{', '.join(both)}: {covers} of both.")
     if ours:
-        notes.append(f"{', '.join(ours)}: it holds this run's only; the paper gives none.")
+        notes.append(f"{', '.join(ours)}: {covers} of this run only; the paper states none.")
     return notes
 
 

@@ -17,9 +17,12 @@ def smallest_difference(error: float) -> float:
     """The smallest true difference that a two-sided test finds with a chance of ``POWER``, in normal approximation.
 
     Args:
-        error: Standard error of the difference.
+        error: Standard error of the difference; 0 where no game differs, which tells nothing of other games.
+
+    Returns:
+        The difference; nan where it is not known.
     """
-    return _DISTANCE * error
+    return _DISTANCE * error if error else math.nan
 
 
 def games_needed(error: float, games: int, difference: float) -> int:

@@ -35,7 +35,8 @@ def status_lines(
         line = f"{share} played episodes failed; they count as not successful."
         every = sorted(itertools.chain.from_iterable(causes.values()), key=lambda cause: -cause.count)
         if every:
-            line += f" Most frequent cause ({every[0].count:,} times): {every[0].text}"
+            times = "once" if every[0].count == 1 else f"{every[0].count:,} times"
+            line += f" Most frequent cause ({times}): {every[0].text}"
         lines.append(line)
     return lines
 

@@ -24,6 +24,10 @@ def test_the_smallest_difference_and_the_games_needed_are_statsmodels(spread, ga
     assert games_needed(error, games, 0.1) == math.ceil(needed)
 
 
+def test_games_that_are_all_alike_tell_nothing_of_others():
+    assert math.isnan(smallest_difference(0.0))
+
+
 def test_no_number_of_games_shows_no_difference():
     with pytest.raises(ValueError, match="0"):
         games_needed(0.1, 10, 0.0)

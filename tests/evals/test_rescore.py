@@ -50,6 +50,20 @@ def rescored(suite, run):
     return rescore(suite, episodes, rows_of(run))
 
 
+def test_tokens_and_cut_off_replies_count_as_they_did():
+    """Of the turns that the new reading still plays; the turns themselves are left out."""
+    run = run_of(SUITE, {"m": Often(0.5)})
+    summed = ["prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens", "cost", "cut_off"]
+    turn = {"prompt_tokens": 5, "completion_tokens": 4, "reasoning_tokens": 3, "cached_tokens": 2, "cost": 0.5}
+    rows = [{**row, "turns": [{**each, **turn, "finish": "length"} for each in row["turns"]]} for row in rows_of(run)]
+    found = rescore(SUITE, {episode.id: episode for episode in plan_from_table(run.plan)}, rows).rows[0]
+    turns = [len(row["turns"]) for row in rows]
+    assert found.select(summed).to_pylist() == [
+        {**{name: turn.get(name, 1) * count for name in summed}, "cut_off": count} for count in turns
+    ]
+    assert found["turns"].to_pylist() == [[]] * len(rows)
+
+
 def test_read_by_the_same_rules_nothing_changes():
     run = run_of(SUITE, {"m": Often(0.5)}, failing=(3,))
     found = rescored(SUITE, run)
