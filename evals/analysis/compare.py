@@ -81,16 +81,27 @@ def shared_measures(first: Side, second: Side, column: str | None) -> Iterator[t
         ours, theirs = first.run.of(part.name), second.run.of(part.name)
         # A column of the ledger in place of what the suite offers.
         if column is not None:
-            _check_column(part.name, ours, column)
-            _check_column(part.name, theirs, column)
-            one = column_measure(ours, first.player, column)
-            other = column_measure(theirs, second.player, column)
+            own = _own_column(column, part.name, first.suite)
+            if own is None:
+                continue
+            _check_column(part.name, ours, own)
+            _check_column(part.name, theirs, own)
+            one = column_measure(ours, first.player, own)
+            other = column_measure(theirs, second.player, own)
             yield part.name, one, other
             continue
         there = {other.name: other for other in others[part.name].measures(theirs, second.player)}
         for one in part.measures(ours, first.player):
             if one.name in there:
                 yield part.name, one, there[one.name]
+
+
+def _own_column(column: str, part: str, suite: Suite) -> str | None:
+    """What a column, named as in docs/ledger.md, is called within one part of a suite; None for a column of another part."""
+    owner, dot, name = column.partition(".")
+    if not dot or owner not in {each.name for each in suite.parts}:
+        return column
+    return name if owner == part else None
 
 
 def _check_column(suite: str, run: RunData, column: str) -> None:

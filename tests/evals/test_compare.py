@@ -153,8 +153,10 @@ def test_other_columns_can_be_compared_and_text_cannot():
     first, second = sides()
     row = row_of(comparison_tables(first, second, column="steps")[0])
     assert row["measure"] == "toy: steps" and row["A - B"].mean == 0
-    assert row_of(comparison_tables(first, second, column="right")[0])["A"] > 1, "a suite's own column"
-    for column, cause in (("rihgt", "no column"), ("error", "not numbers")):
+    for column in ("right", "toy.right"):
+        row = row_of(comparison_tables(first, second, column=column)[0])
+        assert row["A"] > 1 and row["measure"] == "toy: right", "a suite's own column"
+    for column, cause in (("rihgt", "no column"), ("kumo.right", "no column"), ("error", "not numbers")):
         with pytest.raises(ValueError, match=cause):
             comparison_tables(first, second, column=column)
 
@@ -326,6 +328,7 @@ def test_suites_of_one_side_only_and_other_players_of_a_run_are_not_compared():
     (column,) = comparison_tables(first, second, column="steps")
     assert [row[0] for row in column.rows] == ["toy: steps"]
     again = dataclasses.replace(first, label="B", player="other")
+    assert [row[0] for row in comparison_tables(first, again, column="toy.right")[0].rows] == ["toy: right"]
     for one, names in ((first, ["kidgym: steps", "toy: steps"]), (second, ["toy: steps"])):
         assert [row[0] for row in comparison_tables(one, again, column="steps")[0].rows] == names
 
