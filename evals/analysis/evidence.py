@@ -23,12 +23,12 @@ def evidence_table(first: Side, others: Sequence[Side], column: str | None = Non
         column: Compare this column of the ledger instead of what the suites offer.
 
     Returns:
-        None where no measure is one of successes or of scores from 0 to 1: others have no bounds that are known.
+        None where no measure has known bounds (``Measure.bounded``), as successes and scores from 0 to 1 have.
     """
     found: list[tuple[str, str, list[float]]] = []
     for other in others:
         for suite, mine, theirs in shared_measures(first, other, column):
-            if _is_bounded(mine) and _is_bounded(theirs):
+            if mine.bounded and theirs.bounded:
                 differences = _differences(mine, theirs)
                 if differences:
                     found.append((f"{first.label} - {other.label}", f"{suite}: {mine.name}", differences))
@@ -52,10 +52,6 @@ def evidence_table(first: Side, others: Sequence[Side], column: str | None = Non
             "of error in any row of 5 %. found: by e-BH, of which 5 % are false in the mean.",
         ),
     )
-
-
-def _is_bounded(measure: Measure) -> bool:
-    return measure.name == "score" or all(one.value in (0.0, 1.0) for one in measure.observations)
 
 
 def _differences(first: Measure, second: Measure) -> list[float]:

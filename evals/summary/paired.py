@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from evals.ledger.run_data import RunData
@@ -58,6 +59,8 @@ class Measure:
     """What the parts of each observation's cell are called."""
     observations: Sequence[Observation]
     better: Literal["higher", "lower"] = "higher"
+    bounded: bool = False
+    """Whether no value can lie outside 0 to 1, seen or not: anytime-valid evidence needs it."""
 
 
 @dataclass(frozen=True)
@@ -229,7 +232,9 @@ def column_measure(run: RunData, player: str, column: str = "success") -> Measur
     names = ("task", "level", "mode", "index", "repeat", "seed", "player", "status", column)
     counts_failed = column in ("success", "score")
     observations = []
-    for row in run.episodes(list(dict.fromkeys(names))).to_pylist():
+    table = run.episodes(list(dict.fromkeys(names)))
+    bounded = counts_failed or pa.types.is_boolean(table.schema.field(column).type)
+    for row in table.to_pylist():
         if row["player"] != player:
             continue
         # A failed episode counts as no success, but has no other value.
@@ -240,7 +245,8 @@ def column_measure(run: RunData, player: str, column: str = "success") -> Measur
     dimensions = ("task", "level", "mode")
     cells = zip(*(run.plan[name].to_pylist() for name in dimensions), strict=True)
     order = {cell: place for place, cell in enumerate(dict.fromkeys(cells))}
-    return Measure(column, dimensions, sorted(observations, key=lambda one: order[one.cell]))
+    ordered = sorted(observations, key=lambda one: order[one.cell])
+    return Measure(column, dimensions, ordered, bounded=bounded)
 
 
 # --- pairs -----------------------------------------------------------------------------------------------------------

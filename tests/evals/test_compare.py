@@ -3,6 +3,7 @@
 import dataclasses
 import re
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from evals.analysis.differences import differences_table, flat_settings
 from evals.analysis.evidence import evidence_table
 from evals.analysis.forest import forest_figure
 from evals.analysis.fresh import fresh_table, plays_other_games
+from evals.ledger.run_data import RunData
 from evals.players import BUILT_IN_PLAYERS
 from evals.stats.anytime import difference_capital, difference_sequence, e_holm
 from evals.suites.bundle import Bundle
@@ -84,21 +86,37 @@ def test_evidence_counts_a_game_once_however_often_it_is_repeated():
 class Measured(ToySuite):
     """Measures the given values."""
 
+    bounded = True
+
     def measures(self, run, player):
         return [
-            Measure(name, (), [Observation((), n, 0, x) for n, x in enumerate(xs)]) for name, xs in self.found.items()
+            Measure(name, (), [Observation((), n, 0, x) for n, x in enumerate(xs)], bounded=self.bounded)
+            for name, xs in self.found.items()
         ]
 
 
-@pytest.mark.parametrize(
-    ("name", "others", "shown"), [("score", 0.5, True), ("success", 1.0, True), ("success", 7.0, False)]
-)
-def test_evidence_needs_bounds_on_both_sides(name, others, shown):
+@pytest.mark.parametrize("bounded", [True, False])
+def test_evidence_needs_bounds_on_both_sides_whatever_was_seen(bounded):
     suites = [Measured(episodes=2), Measured(episodes=2)]
-    suites[0].found, suites[1].found = {name: (1.0, 0.0)}, {name: (0.0, others)}
+    suites[0].found, suites[1].found = {"share": (1.0, 0.0)}, {"share": (0.0, 1.0)}
+    suites[1].bounded = bounded
     for one, other in (suites, suites[::-1]):
         first, second = sides(suite=one, other=other)
-        assert (evidence_table(first, [second]) is not None) == shown
+        assert (evidence_table(first, [second]) is not None) == bounded
+
+
+@pytest.mark.parametrize(
+    ("column", "known"),
+    [("success", True), ("score", True), ("toy.lost", True), ("cost", False), ("attempt", False)],
+)
+def test_columns_have_known_bounds_by_what_they_are(column, known):
+    first, second = sides()
+    rows = first.run.episodes()
+    with_truth = rows.append_column("toy.lost", pa.array([False] * len(rows)))
+    first, second = (
+        dataclasses.replace(side, run=RunData.of_tables(side.run.plan, with_truth)) for side in (first, second)
+    )
+    assert (evidence_table(first, [second], column) is not None) == known
 
 
 def test_evidence_against_several_is_corrected_for_their_number():

@@ -50,7 +50,7 @@ def answer_measures(answers: Sequence[Answered], player: str) -> list[Measure]:
                 cell = answer.style, answer.prior, answer.stage
                 unit = answer.mode, answer.node
                 observations.append(Observation(cell, answer.cluster, unit, value))
-        found.append(Measure(name, ("style", "prior", "stage"), observations))
+        found.append(Measure(name, ("style", "prior", "stage"), observations, bounded=name == "accuracy"))
     return found
 
 
