@@ -206,7 +206,9 @@ def parser_for(command: str) -> Parser:
         help="dry run: episodes, model calls, tokens, estimated time",
         description="Shows what `raycade run` would do with these overrides. Loads no model and uses no GPU.",
     )
-    plan.add_argument("--like", type=Path, metavar="RUN_DIR", help="estimate the time from a past run's speed")
+    plan.add_argument(
+        "--like", type=Path, metavar="RUN_DIR", help="estimate time, success and likeness of repeats from a past run"
+    )
     plan.add_argument("--precision", type=float, metavar="X", help="say how many games an interval of ±X takes")
     plan.add_argument("--detect", type=float, metavar="X", help="say how many games it takes to find a difference of X")
     complete_overrides(plan.add_argument("overrides", nargs="*", metavar="KEY=VALUE"))

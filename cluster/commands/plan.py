@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from cluster.config.settings import Settings, check_pictures
-from cluster.errors import UserError
 from cluster.models.cached_share import cached_table
 from cluster.models.hardware import check_parallel, hardware_table, picture_rule, unchecked_arguments
 from cluster.storage.stored_run import TIMINGS, Run
@@ -17,10 +16,10 @@ from evals.types import Episode
 
 
 def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
-    """The totals, with a time estimate if a past run gives the speed; then cells, GPUs and the prefix cache.
+    """The totals, with a time estimate if a past run tells the speed, else a note; then cells, GPUs and the prefix cache.
 
     Raises:
-        UserError: ``like`` holds no timings, or the first picture of a task and level cannot be rendered.
+        UserError: the first picture of a task and level cannot be rendered, or the timings of ``like`` cannot be read.
     """
     pictures = check_pictures(settings)
     cells: dict[tuple[str, ...], list[Episode]] = {}
@@ -50,9 +49,10 @@ def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
     ]
     if pictures:
         total.append(("pictures of first turns, rendered", pictures))
-    if like is not None:
+    speed_of_one = None if like is None else _speed(like)
+    if speed_of_one is not None:
         replicas = 1 if settings.cluster.replicas == "fit" else settings.cluster.replicas
-        speed = _speed(like) * replicas
+        speed = speed_of_one * replicas
         minutes = calls / speed / 60
         total.append((f"minutes on {replicas} replicas, at the {speed:.1f} calls/s of {like}", f"{minutes:.1f}"))
         needs = settings.model.replica
@@ -66,6 +66,11 @@ def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
     notes = [f"run directory: {settings.run_dir}"]
     if price_note:
         notes.append(price_note)
+    if like is not None and speed_of_one is None:
+        notes.append(
+            f"--like {like}: no model was called in a finished session there ({TIMINGS}), so it tells neither time nor "
+            "length of replies."
+        )
     notes += [f"Warning: {text}." for text in warnings if text]
     title = f"Plan: {settings.suite.name} with {settings.model.name}"
     hardware = hardware_table(settings.model.engine, prompt_tokens, completion_tokens, calls)
@@ -101,7 +106,7 @@ def _prices(settings: Settings, calls: int, prompt_tokens: int, like: Path | Non
     sessions = Run(like).timings
     turns = _total(sessions, "turns")
     if not turns:
-        raise _nothing_played(like)
+        return found
     length = _total(sessions, "completion_tokens") / turns
     expected = prompts + calls * length * completion_price / 1e6
     found.append((f"cost at the {length:.0f} tokens a reply of {like}", f"{expected:.2f}"))
@@ -112,19 +117,15 @@ def _load(episodes: Sequence[Episode]) -> tuple[int, int]:
     return round(sum(episode.calls for episode in episodes)), round(sum(episode.prompt_tokens for episode in episodes))
 
 
-def _speed(run_dir: Path) -> float:
-    """Model calls per second and replica of a past run."""
+def _speed(run_dir: Path) -> float | None:
+    """Model calls per second and replica of a past run; None where no model was called in a finished session."""
     sessions = Run(run_dir).timings
     replica_seconds = sum(session.get("playing_seconds", 0) * session.get("replicas", 0) for session in sessions)
     turns = _total(sessions, "turns")
     if replica_seconds <= 0 or turns <= 0:
-        raise _nothing_played(run_dir)
+        return None
     return float(turns / replica_seconds)
 
 
 def _total(sessions: Sequence[Mapping[str, Any]], name: str) -> float:
     return float(sum(session.get(name, 0) for session in sessions))  # a line may lack what later versions wrote
-
-
-def _nothing_played(run_dir: Path) -> UserError:
-    return UserError(f"--like {run_dir}: no finished session found there (no {TIMINGS}, or nothing was played)")

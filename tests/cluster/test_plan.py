@@ -162,11 +162,17 @@ def test_the_time_follows_the_speed_of_a_past_run(tmp_path, replicas, counted):
 
 @pytest.mark.slow
 def test_a_past_run_that_played_nothing_tells_no_speed(tmp_path):
-    with pytest.raises(UserError, match=str(tmp_path)):
-        describe_plan(settings(), tmp_path)
-    for seconds in (0.0, 9.0):
-        with pytest.raises(UserError, match=TIMINGS):
-            describe_plan(settings(), past_run(tmp_path, {"playing_seconds": seconds, "replicas": 2, "turns": 0}))
+    made = settings()
+    folders = [tmp_path / "imported", *(tmp_path / name for name in ("fast", "slow"))]
+    for folder in folders:
+        folder.mkdir()
+    for folder, seconds in zip(folders[1:], (0.0, 9.0), strict=True):
+        past_run(folder, {"playing_seconds": seconds, "replicas": 2, "turns": 0})
+    plain = describe_plan(made, None)[0]
+    for folder in folders:
+        whole = describe_plan(made, folder)[0]
+        assert whole.rows == plain.rows, "what else it measures is told all the same"
+        assert [note for note in whole.notes if f"--like {folder}: no model was called" in note and TIMINGS in note]
 
 
 PRICED = ["model=openai", "model.engine.model=m", "model.engine.prompt_price=2", "model.engine.completion_price=10"]
@@ -182,6 +188,8 @@ def test_prices_say_what_a_run_may_cost(tmp_path, monkeypatch):
     assert rows["cost (upper bound)"] == f"{(tokens * 2 + calls * 100 * 10) / 1e6:.2f}"
     (expected,) = [value for name, value in rows.items() if name.startswith("cost at the 20 tokens a reply")]
     assert expected == f"{(tokens * 2 + calls * 20 * 10) / 1e6:.2f}"
+    unknown = past_run(tmp_path, {"playing_seconds": 1.0, "replicas": 1, "turns": 0, "completion_tokens": 0})
+    assert len(describe_plan(made, unknown)[0].rows) == len(rows) - 2, "neither time nor length of replies"
     assert not any("cost" in name for name in dict(describe_plan(settings(), None)[0].rows))
 
 

@@ -169,8 +169,7 @@ def test_damaged_lines_of_timings_are_skipped_with_a_warning(directory, capsys):
     run = Run(directory.path)
     assert run.timings == [sound] and replica_use(run.timings)["replica"].slot_seconds == 2
     assert capsys.readouterr().err.count("timings.jsonl, line ") == 1 + len(damage)
-    with pytest.raises(UserError, match="no finished session"):
-        _speed(directory.path)
+    assert _speed(directory.path) is None
 
 
 @pytest.mark.parametrize(("name", "read"), [("timings.jsonl", "timings"), ("stopping.json", "stopping")])
