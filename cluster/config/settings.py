@@ -112,7 +112,9 @@ def settings_from_config(config: DictConfig) -> Settings:
     if not plan:
         raise UserError(f"suite={suite.name}: these settings plan no episodes")
     name = f"{suite.name}-{model.name}-{stable_hash(sorted(episode.id for episode in plan))[:8]}"
-    run_dir = plain["run_dir"] or Path("runs") / re.sub(r"[^\w.-]+", "-", name)
+    run_dir = plain["run_dir"]
+    if run_dir in (None, ""):
+        run_dir = Path("runs") / re.sub(r"[^\w.-]+", "-", name)
     # A rule that may stop at any moment needs a fair sample of the plan at any moment.
     is_balanced = plain["order"] == "balanced"
     if plain["order"] == "auto":

@@ -225,6 +225,8 @@ def test_an_override_that_reads_the_environment_is_refused(capsys, tmp_path, mon
         (["run", "run_dir=" + "[" * 3000 + "]" * 3000], "nested too deep"),
         (["run", "-m", "run_dir=" + "[" * 3000 + "]" * 3000], "nested too deep"),
         (["run", "run_dir=h\udcff"], "no UTF-8"),
+        (["plan", "run_dir=[a]", *SMALL], "run_dir=[a]: must be a string"),
+        (["plan", "run_dir=true", *SMALL], "run_dir=true: must be a string"),
         (["plan", "shard=1/" + "9" * 5000], "must be i/n"),
         (["plan", "--detect=1e-200", *SMALL], "--detect 1e-200: must be from 0.0001 up"),
         (["plan", "--precision=1e-5", *SMALL], "--precision 1e-05: must be from 0.001 up"),

@@ -105,6 +105,11 @@ def test_a_model_s_name_with_a_slash_makes_no_nested_folder():
     assert run_dir.parts[:-1] == ("runs",) and run_dir.name.startswith("kumo-org-model-7B-")
 
 
+@pytest.mark.parametrize(("given", "folder"), [("0", "0"), ("17", "17"), ("", "runs"), ("null", "runs")])
+def test_a_folder_may_be_a_number_and_an_empty_name_is_none(given, folder):
+    assert settings("model=random", f"run_dir={given}").run_dir.parts[0] == folder
+
+
 @pytest.mark.slow
 def test_a_model_paid_for_by_the_token_has_one_replica():
     assert settings(*API, "cluster.replicas=fit").cluster.replicas == 1
