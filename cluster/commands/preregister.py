@@ -7,7 +7,7 @@ import argparse
 from cluster.config.settings import load_settings
 from cluster.console import say
 from cluster.errors import UserError, cannot_write
-from cluster.stopping.registration import register, sha256
+from cluster.stopping.registration import check_measure, register, sha256
 from cluster.storage.durable import write_durably
 
 
@@ -15,13 +15,14 @@ def main(options: argparse.Namespace) -> None:
     """Write the file.
 
     Raises:
-        UserError: the settings are wrong, or the file exists.
+        UserError: the settings or the measure are wrong, or the file exists.
     """
     if options.out.exists():
         raise UserError(f"{options.out}: exists; what has been registered is not written over")
     if not 0 < options.alpha < 1:
         raise UserError(f"--alpha {options.alpha:g}: must be above 0 and below 1")
     settings = load_settings(options.overrides)
+    check_measure(options.measure, settings)
     registration = register(settings, options.hypothesis, options.measure, options.alpha)
     try:
         content = registration.to_json().encode()

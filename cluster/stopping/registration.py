@@ -16,7 +16,13 @@ from cluster.storage.durable import write_durably
 from cluster.storage.provenance import versions
 from cluster.storage.stored_run import Run
 from envs.files import Bounds, read_bytes, read_json
+from envs.suggest import did_you_mean
+from evals.ledger.columns import ledger_schema
+from evals.ledger.records import plan_to_table, records_to_table
+from evals.ledger.run_data import RunData
+from evals.stopping.outcomes import measurable
 from evals.stopping.rules import StopRule
+from evals.suite import ledger_columns
 from evals.tables import Cell, Table
 from evals.types import stable_hash
 
@@ -67,6 +73,28 @@ class Registration:
 def plan_hash(ids: Sequence[str]) -> str:
     """Identifies a set of planned episodes, and with them games, model, sampling and prompts."""
     return stable_hash(sorted(ids))
+
+
+def check_measure(measure: str, settings: Settings) -> None:
+    """See that a run with these settings can be compared by a measure: a numeric column of its ledger, or one of the suite's.
+
+    Raises:
+        UserError: it cannot.
+    """
+    suite = settings.suite
+    columns = measurable(ledger_schema(ledger_columns(suite)))
+    if measure in columns:
+        return
+    # The suite names its own measures for any run, also one in which nothing has been played.
+    nothing = RunData.of_tables(plan_to_table(settings.plan), records_to_table([], ledger_columns(suite)))
+    offered = [one.name for part in suite.parts for one in part.measures(nothing.of(part.name), settings.model.name)]
+    known = list(dict.fromkeys([*offered, *columns]))
+    if measure not in known:
+        near = did_you_mean(measure, known) or "."
+        raise UserError(
+            f"--measure {measure}: neither a measure of the suite nor a numeric column of its ledger{near} "
+            f"There are {', '.join(known)}"
+        )
 
 
 def register(settings: Settings, hypothesis: str, measure: str, alpha: float) -> Registration:

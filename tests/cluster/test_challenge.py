@@ -17,11 +17,22 @@ from cluster.config.settings import load_settings
 from cluster.errors import UserError
 from cluster.stopping import registration
 from cluster.stopping.challenge import check_run, new_challenge, open_challenge
-from cluster.stopping.registration import KEPT_AS, Registration, keep, plan_hash, register, registration_table, sha256
+from cluster.stopping.registration import (
+    KEPT_AS,
+    Registration,
+    check_measure,
+    keep,
+    plan_hash,
+    register,
+    registration_table,
+    sha256,
+)
 from cluster.storage.stored_run import Run
 from evals.sealed import commitment_of, read_secret
 from evals.stopping.rules import StopRule
+from evals.summary.paired import Measure
 from tests.cluster.conftest import EASY
+from tests.toy import ToySuite
 
 SUITES = {
     "kidgym": {"tasks": ["CL"], "levels": [1], "modes": ["zero_shot"], "episodes": 3},
@@ -194,6 +205,25 @@ def test_what_is_registered_is_the_plan_and_the_measure_and_level_of_its_rule(tm
         assert made.registered.endswith("+00:00") and abs(time_of(made.registered) - time.time()) < 60
         (tmp_path / "file").write_text(made.to_json())
         assert Registration.read(tmp_path / "file") == made
+
+
+class Rated(ToySuite):
+    """Has a measure of its own."""
+
+    def measures(self, run, player):
+        assert run.episodes(["toy.right"]).num_rows == 0
+        return [Measure("rating", (), [])]
+
+
+def test_what_will_be_compared_is_a_measure_of_the_suite_or_a_number_of_the_ledger():
+    suite = Rated(episodes=2)
+    plan = [each.assigned("m", "") for each in suite.plan()]
+    settings = SimpleNamespace(suite=suite, plan=plan, model=SimpleNamespace(name="m"))
+    for known in ("rating", "success", "steps", "toy.right"):
+        check_measure(known, settings)
+    for wrong, near in (("raiting", "Did you mean rating"), ("right", "Did you mean toy.right"), ("task", "There are")):
+        with pytest.raises(UserError, match=f"--measure {wrong}: .*{near}"):
+            check_measure(wrong, settings)
 
 
 def time_of(text):

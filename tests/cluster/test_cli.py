@@ -231,6 +231,7 @@ def test_an_override_that_reads_the_environment_is_refused(capsys, tmp_path, mon
         (["plan", "--detect=1e-200", *SMALL], "--detect 1e-200: must be from 0.0001 up"),
         (["plan", "--precision=1e-5", *SMALL], "--precision 1e-05: must be from 0.001 up"),
         (["preregister", "--hypothesis=h\udcff", "--out=o", *SMALL], "--hypothesis"),
+        (["preregister", "--hypothesis=h", "--out=o", "--measure=sucess", *SMALL], "--measure sucess: neither"),
     ],
     ids=lambda value: " ".join(value)[:30].encode("ascii", "replace").decode() if isinstance(value, list) else None,
 )
