@@ -35,6 +35,8 @@ FORMATS = {
     "lm_eval": Format(lm_eval.export_lm_eval, lm_eval.LOSS),
 }
 """Those that ``cluster.commands.arguments.exchanging`` describes."""
+UNFINISHED = ".unfinished"
+"""Folder within that of an export: what is being written, or what a killed command has left."""
 
 
 def main(options: argparse.Namespace) -> None:
@@ -43,10 +45,10 @@ def main(options: argparse.Namespace) -> None:
     if options.repo and not re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", options.repo):
         raise UserError(f"--repo {options.repo}: name a dataset as ORGANIZATION/NAME")
     run.check_begun()
-    check_new(folder)
+    check_new(folder, besides=UNFINISHED)
     suite = make_suite(run.config["suite"])
-    with whole_or_nothing(folder):
-        written = read_runs([run], lambda: _write(sources_of(run.data, suite), options.to, folder, options.repo))
+    with whole_or_nothing(folder) as unfinished:
+        written = read_runs([run], lambda: _write(sources_of(run.data, suite), options.to, unfinished, options.repo))
     if not written:
         raise UserError(f"{run.path}: no episode has been played yet")
     for path in written:
@@ -63,25 +65,39 @@ def main(options: argparse.Namespace) -> None:
         _print_uploads(folder, options.repo)
 
 
-def check_new(folder: Path) -> None:
+def check_new(folder: Path, besides: str = "") -> None:
     """See that nothing is written over.
+
+    Args:
+        folder: Where something will be written.
+        besides: Name of an entry that may be there.
 
     Raises:
         UserError: the folder holds something, or is none.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and (not folder.is_dir() or any(each.name != besides for each in folder.iterdir())):
         raise UserError(f"--out {folder}: is there already and not an empty folder; name another one")
 
 
 @contextlib.contextmanager
-def whole_or_nothing(folder: Path) -> Iterator[None]:
-    """Empty a folder again if what writes into it fails, so that the same command finds it new or empty.
+def whole_or_nothing(folder: Path) -> Iterator[Path]:
+    """A folder within a folder, to be written to; what was written is moved up at the end, unless there was an error.
+
+    After an error the folder is empty, so that the same command can write into it. A command that is killed leaves
+    ``UNFINISHED``, which the next one removes.
 
     Raises:
         RunFailedError: the disk is full, or cannot be written to.
     """
+    unfinished = folder / UNFINISHED
     try:
-        yield
+        if unfinished.exists():
+            shutil.rmtree(unfinished)
+        yield unfinished
+        if unfinished.exists():
+            for each in list(unfinished.iterdir()):
+                each.rename(folder / each.name)
+            unfinished.rmdir()
     except BaseException as error:
         if folder.is_dir():
             _empty(folder)

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import pyarrow as pa
 import uvicorn
 
-from cluster.commands.export import check_new, whole_or_nothing
+from cluster.commands.export import UNFINISHED, check_new, whole_or_nothing
 from cluster.config.plan import make_suite
 from cluster.console import say, warn
 from cluster.errors import UserError
@@ -96,14 +96,14 @@ def write_pages(index: EpisodeIndex, folder: Path, share: float, failed: bool) -
     Raises:
         UserError: the folder holds something, or the runs cannot be read, or the pages not be written.
     """
-    check_new(folder)
+    check_new(folder, besides=UNFINISHED)
     index.refresh()
     settings = [Run(run.path).config for run in index.runs]
     for run in index.runs:
         read_sessions(run.path)  # without them the pages would lack the run's results
     try:
-        with whole_or_nothing(folder):
-            written = export(index, settings, folder, share, failed)
+        with whole_or_nothing(folder) as unfinished:
+            written = export(index, settings, unfinished, share, failed)
     except (OSError, ValueError, pa.ArrowException, LedgerChangedError) as error:
         raise UserError(f"--export {folder}: {error}") from error
     for run in index.runs:

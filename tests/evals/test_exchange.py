@@ -11,6 +11,7 @@ import math
 import os
 import re
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -245,6 +246,28 @@ def test_what_the_disk_has_no_room_for_is_named_and_leaves_nothing_half(command,
         path for path in tmp_path.glob("*out*") if path.is_file()
     ]
     assert cli(*WRITES[command]) == 0
+
+
+@pytest.mark.parametrize("command", ["export", "hub", pytest.param("pages", marks=pytest.mark.slow)])
+def test_a_killed_export_has_no_file_in_its_place_and_the_next_one_is_whole(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_run(tmp_path / "RUN", *calm_rows())
+    place, copy = tmp_path / "out", tmp_path / "copy"
+    real = Path.rename
+
+    def killed(path, target):
+        shutil.copytree(place, copy, dirs_exist_ok=True)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "rename", killed)
+    assert cli(*WRITES[command]) == 130
+    assert [path.name for path in copy.iterdir()] == [".unfinished"] and not list(place.iterdir())
+    (copy / ".unfinished" / "of another export").touch()
+    real(copy, place)
+    monkeypatch.setattr(Path, "rename", real)
+    assert cli(*WRITES[command]) == 0
+    names = [path.name for path in place.rglob("*")]
+    assert names and ".unfinished" not in names and "of another export" not in names
 
 
 def test_tasks_that_cannot_be_written_over_stay(tmp_path, monkeypatch):
