@@ -53,9 +53,10 @@ def write_server(folder: Path, suite: str, settings: Mapping[str, Any], count: i
         count: Games, as rows of ``data/train.jsonl``.
 
     Raises:
-        FileExistsError: the folder exists.
-        ValueError: a setting is wrong.
+        ValueError: the folder exists, or a setting is wrong.
     """
+    if folder.exists():
+        raise ValueError(f"{folder}: is there already; name a new folder, or remove it")
     if count < 1:
         raise ValueError(f"{count} games: must be 1 or more")
     games = TrainingGames(suite, **settings)

@@ -564,11 +564,16 @@ def test_only_a_text_that_follows_can_be_told_to_nemo_gyms_agent():
 
 
 @pytest.mark.parametrize(
-    ("words", "message"), [(["kumo", "domains"], "must be KEY=VALUE"), (["nothing"], "there is no 'nothing'")]
+    ("words", "message"),
+    [
+        (["kumo", "domains"], "must be KEY=VALUE"),
+        (["nothing"], "there is no 'nothing'"),
+        (["kumo", "--out=."], ".: is there already; name a new folder"),
+    ],
 )
 def test_wrong_words_of_the_command_are_named(words, message, tmp_path, capsys):
     with pytest.raises(SystemExit) as end:
-        main(["environment", "nemo-gym", *words, "--out", str(tmp_path / "x")])
+        main(["environment", "nemo-gym", "--out", str(tmp_path / "x"), *words])
     assert end.value.code == 2 and message in capsys.readouterr().err
     assert not (tmp_path / "x").exists()
 
