@@ -15,7 +15,6 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from envs.kumo import DIFFICULTIES, OptimalSearch, Task, available_domains, gene
 from evals.report.terminal import LaidOut
 from evals.suites.kumo.lab.analysis.counts import counts_table
 from evals.suites.kumo.optima import game_key
+from evals.suites.kumo.parallel import process_pool
 from evals.tables import Cell, Table
 
 _SLOWEST = 12
@@ -110,7 +110,7 @@ def main() -> None:
         print(line, flush=True)
         search(difficulty, tasks[0])  # compiles, before several processes do
         start = time.monotonic()
-        with ProcessPoolExecutor(options.processes) as pool:
+        with process_pool(options.processes) as pool:
             done = list(pool.map(search, itertools.repeat(difficulty), tasks, chunksize=4))
         everything += done
         print(summary(done, time.monotonic() - start, options.processes), flush=True)

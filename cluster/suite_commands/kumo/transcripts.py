@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from cluster.storage.stored_run import Run
 from envs.kumo.published import benchmark_domains, import_checkout, open_domain
 from evals.ledger.run_data import RunData
 from evals.suites.kumo.import_transcripts import COLUMNS, Reread, reread, transcript_table, write_differences
+from evals.suites.kumo.parallel import process_pool
 from evals.suites.kumo.repeats import join_runs
 from evals.suites.kumo.transcripts import transcript_domains, transcript_players
 
@@ -105,7 +105,7 @@ def _reread(data: RunData, checkout: str, source: str, processes: int) -> Iterat
         for batch in batches:
             yield from _reread_batch(batch, checkout, source)
         return
-    with ProcessPoolExecutor(processes) as pool:
+    with process_pool(processes) as pool:
         pending = []
         for batch in batches:
             pending.append(pool.submit(_reread_batch, batch, checkout, source))

@@ -12,10 +12,10 @@ import functools
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from envs.kumo import OptimalSearch, Task
+from evals.suites.kumo.parallel import process_pool
 from evals.types import stable_hash
 
 OPTIMA = Path(__file__).with_name("optima.json")
@@ -64,7 +64,7 @@ def update(tasks: Iterable[Task], processes: int | None = None) -> None:
     wanted = {game_key(task): task for task in tasks}
     known = {key: list(moves) for key, moves in known_optima().items() if key in wanted}
     missing = [task for key, task in wanted.items() if key not in known]
-    with ProcessPoolExecutor(processes) as pool:
+    with process_pool(processes) as pool:
         for number, (task, moves) in enumerate(zip(missing, pool.map(_moves, missing), strict=True), 1):
             known[game_key(task)] = moves
             print(f"{number} of {len(missing)}: {task.domain}, {len(moves)} actions", file=sys.stderr, flush=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -16,6 +18,26 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
+def process_pool(processes: int | None = None) -> ProcessPoolExecutor:
+    """Processes that end with this one, also where it is killed.
+
+    Args:
+        processes: At work at a time; as many as there are cores if not given.
+    """
+    return ProcessPoolExecutor(processes, initializer=_end_with_parent)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None  # this is a process of a pool
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 def in_order(
     function: Callable[[list[_Item]], _Result], items: Iterable[_Item], processes: int | None = None
 ) -> Iterator[_Result]:
@@ -27,7 +49,7 @@ def in_order(
         processes: At work at a time; as many as there are cores if not given.
     """
     processes, stream = processes or os.cpu_count() or 1, iter(items)
-    with ProcessPoolExecutor(processes) as pool:
+    with process_pool(processes) as pool:
         under_way: deque[Future[_Result]] = deque()
         while chunk := list(islice(stream, CHUNK)):
             under_way.append(pool.submit(function, chunk))

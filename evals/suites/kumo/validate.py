@@ -7,7 +7,6 @@ import math
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from envs.kumo.book_check import book_problems
 from envs.kumo.likeness import near_duplicates
 from envs.kumo.quality import Quality, quality_of
 from evals.report.terminal import LaidOut, Output
+from evals.suites.kumo.parallel import process_pool
 from evals.tables import WRITERS, Cell, Table, rounded
 
 _COLUMNS: dict[str, Callable[[Quality], float | None]] = {
@@ -139,7 +139,7 @@ def measure(domains: Sequence[Domain], easy: int, hard: int) -> list[Quality]:
         return [quality_of(domain, easy, hard) for domain in domains]
     found = []
     shows_progress = sys.stderr.isatty()
-    with ProcessPoolExecutor() as pool:
+    with process_pool() as pool:
         for quality in pool.map(partial(quality_of, easy=easy, hard=hard), domains):
             found.append(quality)
             if shows_progress:

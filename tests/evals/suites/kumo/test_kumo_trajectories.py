@@ -4,7 +4,9 @@ import argparse
 import asyncio
 import dataclasses
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -209,6 +211,24 @@ def test_no_more_plays_than_asked_for():
 
 
 # --- many of them ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_processes_at_work_end_with_the_one_that_is_killed():
+    code = (
+        "import os, time; from evals.suites.kumo.parallel import process_pool\n"
+        "def work(n): print(os.getpid(), flush=True); time.sleep(60)\n"
+        "with process_pool(2) as pool: list(pool.map(work, range(9)))"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as killed:
+        pids = [int(killed.stdout.readline()) for _ in range(2)]
+        killed.kill()
+        try:
+            assert killed.communicate(timeout=20) == (b"", None), "nobody holds its output any more"
+        except subprocess.TimeoutExpired:
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+            raise
 
 
 def test_results_come_in_order_and_few_items_are_taken_before_their_turn():
