@@ -35,6 +35,7 @@ from cluster.storage.spending import check_journal
 from cluster.storage.stored_run import Run
 from evals.human import is_human
 from evals.ledger.parts import LedgerDamagedError
+from evals.printable import printable
 from evals.types import Episode
 
 SECOND_ATTEMPT_SECONDS = 120.0
@@ -57,7 +58,7 @@ def run_and_show(settings: Settings, play: Play | None = None) -> int:
         text = f"error: {error}\nWhat is in the ledger of {settings.run_dir} is kept; run the same command again to resume."
         if not settings.run_dir.exists():  # someone deleted or renamed it
             text = f"error: {error}"
-        print(text, file=sys.stderr)
+        print(printable(text), file=sys.stderr)
         return code_of(error)
     show_results(settings, results)
     return code

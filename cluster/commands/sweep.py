@@ -23,6 +23,7 @@ from cluster.commands.run import code_of, run, show_results
 from cluster.config.compose import compose_config, offer_plugins, with_new_keys
 from cluster.config.settings import check_config, check_pictures, settings_from_config
 from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, UserError
+from evals.printable import printable
 from evals.types import stable_hash
 
 LAUNCHERS = ("hydra._internal.core_plugins.basic_launcher", "hydra_plugins.hydra_submitit_launcher.submitit_launcher")
@@ -55,7 +56,7 @@ def multirun(overrides: Sequence[str]) -> int:
     outcomes = _launch(overrides)
     print("\nmultirun:", file=sys.stderr)
     for name, outcome in zip(_names_of(outcomes), outcomes, strict=True):
-        print(f"  {name}: exit code {outcome.code}: {outcome.error or outcome.where}", file=sys.stderr)
+        print(printable(f"  {name}: exit code {outcome.code}: {outcome.error or outcome.where}"), file=sys.stderr)
     return max((outcome.code for outcome in outcomes), default=0)
 
 
@@ -156,7 +157,7 @@ class Player:
             check_pictures(settings)
             code, results = run(settings)
         except (UserError, RunFailedError) as error:
-            print(f"error: {error}", file=sys.stderr)
+            print(f"error: {printable(str(error))}", file=sys.stderr)
             return Outcome(overrides, code_of(error), error=str(error))
         self._stopped = code == CONTINUE
         show_results(settings, results)

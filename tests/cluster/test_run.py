@@ -318,8 +318,9 @@ def test_a_stopped_run_leaves_without_tables_and_says_how_to_go_on(world, tmp_pa
 
 def test_a_reached_spend_cap_ends_like_a_stopped_run(tmp_path, capsys):
     def play(*_):
-        raise ResumableError("the spend cap is reached: 0.0051 of 0.0050")
+        raise ResumableError("\x1b[2Jthe spend cap is reached: 0.0051 of 0.0050")
 
     settings = load_settings([*SMALL, "model=simulated", f"run_dir={tmp_path / 'run'}"])
     assert module.run_and_show(settings, play) == CONTINUE
-    assert "0.0051 of 0.0050" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "0.0051 of 0.0050" in said and "\x1b" not in said, "no error commands the terminal"

@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 from cluster.commands import sweep as module
 from cluster.commands.report import Results
 from cluster.errors import ResumableError, RunFailedError, UserError
+from evals.printable import printable
 from tests.cluster.test_cli import SMALL, run_here
 
 
@@ -42,7 +43,7 @@ def test_a_sweep_plays_every_run(sweep):
 
 @pytest.mark.parametrize("group", [None, "mine"])
 def test_a_run_that_fails_stops_no_other_and_one_that_was_stopped_stops_all(monkeypatch, capsys, group):
-    ends = [0, 1, RunFailedError("broken"), UserError("wrong"), ResumableError("all is spent"), 0, 75]
+    ends = [0, 1, RunFailedError("broken"), UserError("wrong \x1b[2J"), ResumableError("all is spent"), 0, 75]
     played, shown, left = [], [], list(ends)
 
     def run(settings):
@@ -61,7 +62,7 @@ def test_a_run_that_fails_stops_no_other_and_one_that_was_stopped_stops_all(monk
     play = module.Player("together")
     configs = [OmegaConf.create({"run_dir": str(number), "tracker": {"group": group}}) for number in range(8)]
     outcomes = [play(config) for config in configs]
-    errors = ["", "", "broken", "wrong", "all is spent", "", "", outcomes[7].error]
+    errors = ["", "", "broken", "wrong \x1b[2J", "all is spent", "", "", outcomes[7].error]
     codes, where = [0, 1, 1, 2, 75, 0, 75, 75], ["0", "1", "", "", "", "5", "6", ""]
     assert outcomes == [
         module.Outcome((f"number={number}", "model=a"), codes[number], where[number], errors[number])
@@ -77,16 +78,18 @@ def test_a_run_that_fails_stops_no_other_and_one_that_was_stopped_stops_all(monk
         config = OmegaConf.create({"run_dir": "9", "tracker": tracker})
         alone(config)
         assert config.tracker == tracker, "a tracker that knows no groups gets none"
-    capsys.readouterr()
+    assert "error: wrong \\x1b[2J\n" in capsys.readouterr().err
     monkeypatch.setattr(module, "compose_config", lambda words: None)
     monkeypatch.setattr(module, "check_config", lambda config: None)
     monkeypatch.setattr(module, "offer_plugins", lambda *words: None)
     monkeypatch.setattr(module, "_announce", lambda: None)
-    for some, code in ((outcomes[:3], 1), ([outcomes[4], outcomes[0]], 75), ([], 0)):
+    for some, code in ((outcomes[:4], 2), ([outcomes[4], outcomes[0]], 75), ([], 0)):
         monkeypatch.setattr(module, "_launch", lambda overrides, some=some: some)
         assert module.multirun(["model=a"]) == code
         said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("  ")]
-        assert said == [f"  {each.overrides[0]}: exit code {each.code}: {each.error or each.where}" for each in some]
+        assert said == [
+            f"  {each.overrides[0]}: exit code {each.code}: {printable(each.error or each.where)}" for each in some
+        ]
 
 
 @pytest.mark.slow

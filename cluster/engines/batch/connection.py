@@ -250,8 +250,8 @@ class BatchConnection(ClientConnection):
             if error.status != 404:
                 raise
             raise BatchStoppedError(
-                f"the provider does not know the batch {job.batch} (any more): {error}. If it is gone for good, remove "
-                f"{self.store.path}: turns of its unfinished games are then asked, and paid, again"
+                f"the provider does not know the batch {clean(job.batch, self._secrets)} (any more): {error}. If it is gone "
+                f"for good, remove {self.store.path}: turns of its unfinished games are then asked, and paid, again"
             ) from None
 
     def _hand_out(self, job: Job, answers: Mapping[str, Mapping[str, Any]]) -> None:
@@ -316,7 +316,7 @@ class BatchConnection(ClientConnection):
             hours = (time.time() - since) / 3600
             if hours > self._pace.wait_hours:
                 raise BatchWaitError(
-                    f"the batch {batch} has not ended for {hours:.1f} hours (model.engine.batch_wait_hours); the same "
+                    f"the batch {clean(batch, self._secrets)} has not ended for {hours:.1f} hours (model.engine.batch_wait_hours); the same "
                     "command, run again with more, goes on waiting"
                 )
             await asyncio.sleep(self._pace.poll_seconds)

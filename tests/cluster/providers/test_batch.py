@@ -266,6 +266,17 @@ async def test_a_job_that_takes_too_long_ends_the_run_and_is_waited_for_again(pr
 
 
 @pytest.mark.slow
+async def test_a_job_that_was_announced_in_the_future_is_waited_for_from_now_on():
+    async def not_yet(ask):
+        return False
+
+    made = object.__new__(connection.BatchConnection)
+    made._pace, made._secrets, made._step = connection.Pace(0.1, 0.01, 1e-6), [], not_yet
+    async with asyncio.timeout(10):
+        with pytest.raises(connection.BatchWaitError):
+            await made._until_ended("batch", time.time() + 86_400)
+
+
 @pytest.mark.parametrize("name", HALF)
 @pytest.mark.parametrize(
     ("ahead", "step", "taken"), [(3600, 0, True), (-3600, 0, True), (0, -3600, False), (0, 3600, False)]
@@ -334,6 +345,10 @@ def test_a_line_that_a_death_cut_short_is_dropped(tmp_path):
     [
         ('{"job":"x","turns":[1],"since":0}', "no line of it"),
         ('{"job":"x","turns":{"a-0":"1"},"since":0}', "no line of it"),
+        *(
+            ('{"job":"x","turns":{},"since":%s}' % since, "no line of it")
+            for since in ('"nan"', '"1"', -1, 1e308, "null")
+        ),
         ('{"priced":"a-0","price":-1}', "no line of it"),
         ('{"sent":"nobody","batch":"b"}', "no line of it"),
         ('{"turn":"a-x","error":"e","status":0}', "no line of it"),
@@ -484,7 +499,7 @@ async def test_a_turn_whose_answer_is_unreadable_is_asked_again_and_paid_twice(p
 
 async def test_a_batch_that_the_provider_does_not_know_is_named_with_what_to_do(provider, tmp_path):
     store = Store.open(tmp_path)
-    store.sent(store.announce({"a-0": 1.0}), "batch_9")
+    store.sent(store.announce({"a-0": 1.0}), "\x1b[31mbatch_9\x07")
     (tmp_path / "plan.parquet").touch()
     made = engine("responses", provider, **batch_driver.PACE)
     made.keep_in(tmp_path)
