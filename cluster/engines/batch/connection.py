@@ -312,6 +312,7 @@ class BatchConnection(ClientConnection):
         Raises:
             BatchWaitError: it took longer than the run may wait.
         """
+        since = min(since, time.time())  # the clock of the day may have been set since the job was announced
         while not await self._step(lambda: self._format.has_ended(batch)):
             hours = (time.time() - since) / 3600
             if hours > self._pace.wait_hours:

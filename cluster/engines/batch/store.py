@@ -22,6 +22,8 @@ from evals.types import stable_hash
 FOLDER = "batches"
 JOURNAL = "journal.jsonl"
 MOST_JOURNAL_BYTES = 2**32
+LATEST = 1e11
+"""No job is announced later, in seconds since 1970: some thousand years from now."""
 LINE_BOUNDS = Bounds(2**27, 65, 5_000_000)
 """Of a line; those of an answer are ``Bounds()``."""
 
@@ -147,9 +149,9 @@ class Store:
     def _take(self, line: Mapping[str, Any]) -> None:
         """Bring what is known up to date with one line."""
         if "job" in line:
-            self.jobs[line["job"]] = Job(line["job"], tuple(line["turns"]), float(line["since"]))
+            self.jobs[line["job"]] = Job(line["job"], tuple(line["turns"]), _number(line["since"], LATEST))
             for turn, most in line["turns"].items():
-                self.counted.setdefault(turn, _amount(most))
+                self.counted.setdefault(turn, _number(most, MOST))
         elif "sent" in line:
             self.jobs[line["sent"]].batch = str(line["batch"])
         elif "over" in line:
@@ -157,7 +159,7 @@ class Store:
         elif "dropped" in line:
             del self.jobs[line["dropped"]]
         elif "priced" in line:
-            self.counted[line["priced"]] = _amount(line["price"])
+            self.counted[line["priced"]] = _number(line["price"], MOST)
         elif "unreadable" in line:
             self._failed(line["unreadable"])
         else:
@@ -171,12 +173,12 @@ class Store:
         self.failures[base] = max(self.failures.get(base, 0), int(attempt) + 1)
 
 
-def _amount(value: Any) -> float:
-    """Money as it is noted.
+def _number(value: Any, most: float) -> float:
+    """A number from 0 up, as it is noted.
 
     Raises:
-        TypeError, ValueError: it is no amount.
+        TypeError, ValueError: it is none, or above ``most``.
     """
-    if not 0 <= value <= MOST:
+    if not 0 <= value <= most:
         raise ValueError(value)
     return float(value)
