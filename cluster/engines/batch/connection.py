@@ -317,8 +317,8 @@ class BatchConnection(ClientConnection):
             hours = (time.time() - since) / 3600
             if hours > self._pace.wait_hours:
                 raise BatchWaitError(
-                    f"the batch {clean(batch, self._secrets)} has not ended for {hours:.1f} hours (model.engine.batch_wait_hours); the same "
-                    "command, run again with more, goes on waiting"
+                    f"the batch {clean(batch, self._secrets)} has not ended for {hours:.1f} hours "
+                    "(model.engine.batch_wait_hours); the same command, run again with more, goes on waiting"
                 )
             await asyncio.sleep(self._pace.poll_seconds)
 

@@ -345,10 +345,9 @@ def test_a_line_that_a_death_cut_short_is_dropped(tmp_path):
     [
         ('{"job":"x","turns":[1],"since":0}', "no line of it"),
         ('{"job":"x","turns":{"a-0":"1"},"since":0}', "no line of it"),
-        *(
-            ('{"job":"x","turns":{},"since":%s}' % since, "no line of it")
-            for since in ('"nan"', '"1"', -1, 1e308, "null")
-        ),
+        ('{"job":"x","turns":{},"since":"nan"}', "no line of it"),
+        ('{"job":"x","turns":{},"since":-1}', "no line of it"),
+        ('{"job":"x","turns":{},"since":1e308}', "no line of it"),
         ('{"priced":"a-0","price":-1}', "no line of it"),
         ('{"sent":"nobody","batch":"b"}', "no line of it"),
         ('{"turn":"a-x","error":"e","status":0}', "no line of it"),
