@@ -27,7 +27,7 @@ Answers = dict[str, Mapping[str, Any]]
 """By turn: ``{"data": ...}``, or ``{"error": ..., "status": ...}``; under ``NOBODY`` what may answer any turn."""
 NOBODY = ""
 """In place of a turn's id: an answer does not tell to which turn it belongs."""
-_NO_SUCH_FORM = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+_NO_SUCH_FORM = (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError)
 """What is raised by reading a line that is not of the form that the provider documents."""
 
 

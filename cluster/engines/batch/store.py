@@ -86,7 +86,7 @@ class Store:
                 value = parse_json(line, place, LINE_BOUNDS)
                 try:
                     store._take(value)
-                except (LookupError, TypeError, ValueError, AttributeError) as error:
+                except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
                     raise FileError(place, f"is no line of it: {type(error).__name__}") from None
         if whole < store.path.stat().st_size:
             os.truncate(store.path, whole)

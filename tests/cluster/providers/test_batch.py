@@ -349,6 +349,7 @@ def test_a_line_that_a_death_cut_short_is_dropped(tmp_path):
         ('{"job":"x","turns":{},"since":-1}', "no line of it"),
         ('{"job":"x","turns":{},"since":1e308}', "no line of it"),
         ('{"priced":"a-0","price":-1}', "no line of it"),
+        (f'{{"job":"x","turns":{{"a-0":1}},"since":{10**400}}}', "no line of it"),
         ('{"sent":"nobody","batch":"b"}', "no line of it"),
         ('{"turn":"a-x","error":"e","status":0}', "no line of it"),
         ('{"turn":"a-0","status":0}', "no line of it"),
@@ -428,10 +429,11 @@ async def test_a_line_that_cannot_be_read_costs_its_own_turn_alone(jobs, line, k
     broken = ["5", "[]", "{", '{"custom_id": 3', "{}", 1000 * "[", "", " "]
     for n, wrong in enumerate(("null", "5", '"x"', "{}", "[]")):
         broken.append(f'{{"custom_id": "{n}", "response": {wrong}, "result": {wrong}, "error": {wrong}}}')
+    broken.append('{"custom_id": "5", "response": {"status_code": 1e999, "body": {}}}')
     text = "a \u2028 b \u0085 c"
     found = await answered(jobs, *broken, line("sound", text))
     assert found.pop("sound") == {"data": {key: text}}
-    assert found.pop(NOBODY) == UNREADABLE and found.keys() == {*"01234"}
+    assert found.pop(NOBODY) == UNREADABLE and found.keys() == {*"012345"}
     assert all(answer == UNREADABLE or "error" in answer for answer in found.values())
 
 
