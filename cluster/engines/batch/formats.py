@@ -269,16 +269,24 @@ class GeminiBatches:
         if job.dest:
             responses = job.dest.inlined_responses or []
         for each in responses:
-            metadata = each.metadata or {}
-            turn = metadata.get("key", NOBODY)
-            if each.response is not None:
-                _note(found, turn, {"data": plain(each.response)})
-            else:
-                _note(found, turn, _error(_gemini_status(each.error), plain_text(each.error)))
+            _note(found, *_gemini_answer(each))
         # The job as a whole failed.
         if not found and job.error is not None:
             raise EndpointError(f"the batch failed: {str(job.error.message)[:300]}", 400)
         return found
+
+
+def _gemini_answer(given: Any) -> tuple[str, Mapping[str, Any]]:
+    """The turn that an answer belongs to, and what it says."""
+    turn = (given.metadata or {}).get("key", NOBODY)
+    try:
+        if given.response is not None:
+            return turn, {"data": plain(given.response)}
+        if given.error is not None:
+            return turn, _error(_gemini_status(given.error), plain_text(given.error))
+        return turn, UNREADABLE
+    except _NO_SUCH_FORM:
+        return turn, UNREADABLE
 
 
 def plain_text(error: Any) -> str:

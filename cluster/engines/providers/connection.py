@@ -95,12 +95,13 @@ MOST_BATCH_BYTES = 2**30
 """What the answers of one batch job may take."""
 
 
-def http_client(connections: int, batch: bool = False) -> Any:
+def http_client(connections: int, batch: bool = False, mend: Callable[[bytes], bytes] | None = None) -> Any:
     """An HTTP client for a provider's client: it follows no redirect, which would take the key along, and reads no flood.
 
     Args:
         connections: At once.
         batch: Whether answers are those of whole batch jobs.
+        mend: Makes of each whole answer what the provider's client is given.
     """
     import httpx2
 
@@ -111,6 +112,8 @@ def http_client(connections: int, batch: bool = False) -> Any:
         if response.headers.get("content-encoding", "identity") != "identity":
             raise EndpointError("the answer is compressed, which was not asked for", unreadable=True)
         response.stream = _Bounded(response.stream)
+        if mend is not None:
+            response.stream = _Mended(response.stream)
 
     class _Bounded(httpx2.AsyncByteStream):
         """A body that ends with an error after ``most_bytes``."""
@@ -128,6 +131,13 @@ def http_client(connections: int, batch: bool = False) -> Any:
 
         async def aclose(self) -> None:
             await self._stream.aclose()
+
+    class _Mended(_Bounded):
+        """A whole body, mended."""
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            assert mend is not None
+            yield mend(b"".join([piece async for piece in self._stream]))
 
     return httpx2.AsyncClient(
         follow_redirects=False,

@@ -14,6 +14,7 @@ from cluster.engines.api_request import TOP_LOGPROBS
 from cluster.engines.base import MANY, Capabilities, Request
 from cluster.engines.providers.base import ProviderEngine
 from cluster.engines.providers.connection import http_client, plain
+from cluster.engines.providers.gemini_jobs import readable
 from cluster.engines.providers.messages import system_texts
 from evals.chat_json import png
 from evals.types import Finish, Part
@@ -81,7 +82,7 @@ class GeminiEngine(ProviderEngine):
         options = types.HttpOptions(
             base_url=self.address,
             headers=dict(headers),
-            httpx_async_client=http_client(self.max_num_seqs, self.batch),
+            httpx_async_client=http_client(self.max_num_seqs, self.batch, readable if self.batch else None),
             retry_options=types.HttpRetryOptions(attempts=1),
         )
         return genai.Client(api_key=key, vertexai=False, http_options=options)

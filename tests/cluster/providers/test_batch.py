@@ -11,9 +11,11 @@ import time
 from types import SimpleNamespace
 from typing import get_args
 
+import httpx2
 import pytest
 from anthropic.types.messages import MessageBatch
-from google.genai.types import JobState
+from google import genai
+from google.genai.types import HttpOptions, JobState
 from hypothesis import given
 from hypothesis import strategies as st
 from openai.types import Batch
@@ -27,6 +29,7 @@ from cluster.engines.batch import store as store_module
 from cluster.engines.batch.formats import EXPIRED, NOBODY, UNREADABLE, AnthropicBatches, GeminiBatches, OpenAIBatches
 from cluster.engines.batch.store import Store
 from cluster.engines.providers import connection as client_connection
+from cluster.engines.providers import gemini_jobs
 from cluster.errors import UserError
 from cluster.storage.spending import read_spending
 from evals.types import PlayerError
@@ -435,6 +438,31 @@ async def test_a_line_that_cannot_be_read_costs_its_own_turn_alone(jobs, line, k
     assert found.pop("sound") == {"data": {key: text}}
     assert found.pop(NOBODY) == UNREADABLE and found.keys() == {*"012345"}
     assert all(answer == UNREADABLE or "error" in answer for answer in found.values())
+
+
+async def test_an_answer_of_gemini_that_its_client_cannot_read_costs_its_own_turn_alone():
+    reply, broke = {"candidates": [], "new": 1}, {"code": 429, "message": "busy", "details": [{"@type": "x"}]}
+    broken = [5, None, [], {"metadata": {"key": ["x"]}, "response": reply}, {"response": {"embedding": 1}}]
+    wrong = [{}, {"response": 5}, {"response": {"candidates": 5}}, {"error": "boom"}, {"error": {"code": "x"}}]
+    broken += [{"metadata": {"key": str(n)}, **each} for n, each in enumerate(wrong)]
+    sound = [{"metadata": {"key": "a"}, "response": reply}, {"metadata": {"key": "b"}, "error": broke}]
+    output = {"inlinedResponses": {"inlinedResponses": [*broken, *sound]}}
+    job = {"name": "batches/x", "metadata": {"state": "BATCH_STATE_SUCCEEDED", "output": output}}
+
+    def respond(asked):
+        said = job if asked.url.path.endswith("batches/x") else {"operations": [job]}
+        return httpx2.Response(200, stream=httpx2.ByteStream(json.dumps(said).encode()))
+
+    http = client_connection.http_client(1, batch=True, mend=gemini_jobs.readable)
+    http._transport = httpx2.MockTransport(respond)
+    made = object.__new__(GeminiBatches)
+    client = genai.Client(api_key=KEY, vertexai=False, http_options=HttpOptions(httpx_async_client=http))
+    made._batches = client.aio.batches
+    assert await made.has_ended("batches/x") and await made.candidates("key", [], time.time()) == []
+    found = await made.answers("batches/x")
+    assert found.pop("a") == {"data": {"candidates": []}} and found.pop("b")["status"] == 429
+    assert found == dict.fromkeys([NOBODY, *"01234"], UNREADABLE)
+    await client.aio.aclose()
 
 
 async def test_results_that_are_kept_no_longer_are_unreadable_and_those_elsewhere_are_not_fetched():
