@@ -174,9 +174,12 @@ class BatchConnection(ClientConnection):
         try:
             await work
         except Exception as error:
-            reason = (
-                error if isinstance(error, EndpointError) else BatchStoppedError(f"{type(error).__name__}: {error}")
-            )
+            if not isinstance(error, EndpointError):
+                reason: EndpointError = BatchStoppedError(f"{type(error).__name__}: {error}")
+            elif error.meaning in CONCERN_TURNS:  # what was asked was no turn
+                reason = BatchStoppedError(f"the provider does not tell how its batches stand: {error}")
+            else:
+                reason = error
             self._stopped = reason
             for future in self._waiting.values():
                 if not future.done():
@@ -247,11 +250,12 @@ class BatchConnection(ClientConnection):
             await self._until_ended(job.batch, job.since)
             self._hand_out(job, await self._answers(job))
         except EndpointError as error:
-            if error.status != 404:
+            is_about_the_job = error.status == 404 or error.meaning in CONCERN_TURNS
+            if not is_about_the_job:
                 raise
             raise BatchStoppedError(
-                f"the provider does not know the batch {clean(job.batch, self._secrets)} (any more): {error}. If it is gone "
-                f"for good, remove {self.store.path}: turns of its unfinished games are then asked, and paid, again"
+                f"the provider tells nothing of the batch {clean(job.batch, self._secrets)}: {error}. The same command asks again. "
+                f"If it is gone for good, remove {self.store.path}: turns of its unfinished games are then asked, and paid, again"
             ) from None
 
     def _hand_out(self, job: Job, answers: Mapping[str, Mapping[str, Any]]) -> None:

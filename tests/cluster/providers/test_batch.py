@@ -537,7 +537,7 @@ async def test_a_batch_that_the_provider_does_not_know_is_named_with_what_to_do(
         raise EndpointError("status 404: no such batch", 404)
 
     made._endpoint.http._format.has_ended = unknown
-    with pytest.raises(EngineClosedError, match=r"does not know the batch batch_9.*remove .*journal.jsonl"):
+    with pytest.raises(EngineClosedError, match=r"tells nothing of the batch batch_9.*remove .*journal.jsonl"):
         await made.complete(request())
         await made.complete(request())
     await made.close()
@@ -712,6 +712,22 @@ async def test_a_refused_job_is_an_error_of_each_of_its_turns_and_the_next_try_i
     number = len(jobs.made)
     assert await asked(through, "a") == [f"batch-{number}: [redacted]"] and len(through.store.jobs) == 2
     await through.close()
+
+
+@pytest.mark.parametrize("where", ["has_ended", "candidates"])
+async def test_where_the_provider_refuses_to_tell_of_a_job_the_run_stops_and_a_later_one_takes_its_answers(jobs, where):
+    first = jobs.connect()
+    turn = first.store.turn_id("a-0", {"say": "a"})
+    job = first.store.announce({turn: 3.0})
+    jobs.made, jobs.breaks[where] = {"batch-0": [turn]}, [REFUSED]
+    if where == "has_ended":
+        first.store.sent(job, "batch-0")
+    (error,) = await asked(first, "a")
+    assert (error.meaning, error.may_cost) == ("lasting", True)
+    await first.close()
+    again = jobs.connect()
+    assert await asked(again, "a") == ["batch-0: [redacted]"] and not jobs.taken
+    await again.close()
 
 
 async def test_a_turn_that_a_job_did_not_come_to_may_be_asked_again(jobs):
