@@ -129,7 +129,7 @@ def _entries(path: Path) -> Iterator[Entry]:
     for number, line in enumerate(whole.splitlines(), 1):
         try:
             yield _entry(parse_json(line, "line", _LINE))
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
             raise FileError(path, f"line {number} is no answer: {error}") from error
 
 

@@ -133,7 +133,10 @@ def test_the_first_answer_to_a_question_stands(tmp_path):
 @pytest.mark.parametrize(
     "line",
     ["[]", "{}", '{"item": 1}', "x", json.dumps({"item": "a", "step": True, "choices": []})]
-    + [json.dumps({**dataclasses.asdict(Entry("a", 0, ("x",))), "visible": time}) for time in (-1, "nan", "inf")],
+    + [
+        json.dumps({**dataclasses.asdict(Entry("a", 0, ("x",))), "visible": time})
+        for time in (-1, "nan", "inf", 10**400)
+    ],
 )
 def test_a_damaged_line_is_named(tmp_path, line):
     path = tmp_path / "person.jsonl"
