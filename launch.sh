@@ -98,12 +98,12 @@ case "$command" in
         cd "$root"
         unset PYTHONDONTWRITEBYTECODE # else every worker compiles all tests again, each time
         pytest=("$venv/bin/python" -m pytest)
-        both=(-n 2 --dist loadfile) # the slow tests mostly wait: for Ray, for vLLM, for a time-out of Slurm
+        three=(-n 3 --dist loadfile) # for two cores: many tests wait, for Ray, for vLLM, for a time-out of Slurm
         longest_first=(--no-loadscope-reorder) # the order of tests/conftest.py, not the files with the most tests first
         slow="slow or ray or vllm or browser"
-        fast=("${both[@]}" -m "not ($slow)")
+        fast=("${three[@]}" -m "not ($slow)")
         case "${1:-}" in
-            "") "${pytest[@]}" "${fast[@]}" && exec "${pytest[@]}" "${both[@]}" "${longest_first[@]}" -m "$slow" ;;
+            "") "${pytest[@]}" "${fast[@]}" && exec "${pytest[@]}" "${three[@]}" "${longest_first[@]}" -m "$slow" ;;
             fast) exec "${pytest[@]}" "${fast[@]}" "${@:2}" ;;
             *) exec "${pytest[@]}" "$@" ;;
         esac
