@@ -37,7 +37,7 @@ ROOT_KINDS: Mapping[str, Any] = {
     "strict": bool,
     "preregistration": str | None,
     "name": str | None,
-    "run_dir": Any,
+    "run_dir": str | int | float | None,
 }
 """The keys of the root with their types; sections are checked each for itself."""
 SECTIONS = tuple(ROOT_KINDS)
