@@ -122,6 +122,7 @@ _OVERRIDE = re.compile(r"[+~]?[A-Za-z_][\w./@]*=")
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit; user errors end with one message and exit code 2."""
     streams.open_closed_streams()
+    streams.forget_sizes_of_nothing()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # ASCII-only terminals

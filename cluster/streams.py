@@ -19,6 +19,13 @@ def open_closed_streams() -> None:
             setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
 
 
+def forget_sizes_of_nothing() -> None:
+    """Drop a width or height of 0 columns from the environment, as some shells without a terminal set: it means unknown."""
+    for name in ("COLUMNS", "LINES"):
+        if not os.environ.get(name, "1").strip("0"):
+            del os.environ[name]
+
+
 def give_up(stream: Any) -> None:
     """Send what is written to a stream from now on, and what waits in it, to nowhere."""
     with contextlib.suppress(OSError, ValueError):

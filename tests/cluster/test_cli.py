@@ -242,6 +242,16 @@ def test_odd_arguments_are_refused_on_one_line(capsys, tmp_path, monkeypatch, ar
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("size", ["0", "00"])
+def test_a_terminal_of_no_columns_has_as_many_as_none(capsys, monkeypatch, size):
+    for name in ("COLUMNS", "LINES"):
+        monkeypatch.delenv(name, raising=False)
+    code, expected, _ = run_here(capsys, "plan", *SMALL)
+    for name in ("COLUMNS", "LINES"):
+        monkeypatch.setenv(name, size)
+    assert run_here(capsys, "plan", *SMALL)[:2] == (code, expected) == (0, expected) and "episodes" in expected
+
+
 @pytest.mark.parametrize("host", ["a" * 80, ".."])
 def test_a_host_that_can_have_no_name_is_refused(host):
     with pytest.raises(UserError, match="cannot listen on"):
