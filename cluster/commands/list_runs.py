@@ -101,7 +101,7 @@ def _rows_of(name: str, began: str, lines: Sequence[Line], spent: float | None) 
 
 def find_runs(folder: Path) -> list[Run]:
     """The runs in a folder and below, the latest first."""
-    found = sorted(((_began(run), run) for run in _find(folder, DEPTH)), key=_latest_first, reverse=True)
+    found = sorted(((_began(run), run) for run in _find(folder, DEPTH, set())), key=_latest_first, reverse=True)
     return [run for _, run in found]
 
 
@@ -114,8 +114,18 @@ def _with_digits(rows: Sequence[tuple[Cell, ...]]) -> list[tuple[Cell, ...]]:
     return [(*row[:-2], *(rounded(value, digits) for value in row[-2:])) for row in rows]  # type: ignore[arg-type]
 
 
-def _find(folder: Path, depth: int) -> Iterator[Run]:
-    """The runs in a folder and below; what may not be looked into is passed over with a warning."""
+def _find(folder: Path, depth: int, seen: set[str]) -> Iterator[Run]:
+    """The runs in a folder and below; what may not be looked into is passed over with a warning.
+
+    Args:
+        folder: Where to look.
+        depth: Levels of folders below it.
+        seen: Folders that were looked into, without links; a link that leads back to one of them adds nothing.
+    """
+    place = os.path.realpath(folder)
+    if place in seen:
+        return
+    seen.add(place)
     try:
         is_run = (folder / "plan.parquet").exists()
         below = [] if is_run else sorted(folder.iterdir())
@@ -131,7 +141,7 @@ def _find(folder: Path, depth: int) -> Iterator[Run]:
             continue
         # Of an entry that may not be looked at, os.path.isdir raises no error.
         if os.path.isdir(path):  # noqa: PTH112
-            yield from _find(path, depth - 1)
+            yield from _find(path, depth - 1, seen)
 
 
 def _began(run: Run) -> str:

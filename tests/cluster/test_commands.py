@@ -92,6 +92,16 @@ def test_runs_are_looked_for_three_folders_below(tmp_path):
     assert len(find_runs(tmp_path / "a")) == 2
 
 
+def test_a_link_that_leads_back_lists_no_run_again(tmp_path):
+    for folder in ("here/run", "elsewhere/run"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "plan.parquet").touch()
+    for name, to in (("loop", "here"), ("other", "elsewhere"), ("again", "here/run")):
+        (tmp_path / "here" / name).symlink_to(tmp_path / to)
+    found = [run.path.resolve().relative_to(tmp_path) for run in find_runs(tmp_path / "here")]
+    assert sorted(map(str, found)) == ["elsewhere/run", "here/run"]
+
+
 async def test_a_long_name_is_listed_whole_however_narrow_the_terminal(play, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     name = "kumo-simulated-a-name-of-more-than-forty-columns-6565d9d8"

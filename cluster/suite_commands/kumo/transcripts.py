@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from cluster.commands.run import run as play
 from cluster.config.settings import load_settings
-from cluster.console import show
+from cluster.console import show, warn
 from cluster.errors import RunFailedError, UserError
 from cluster.storage.durable import write_durably
 from cluster.storage.stored_run import Run
@@ -22,7 +22,7 @@ from evals.ledger.run_data import RunData
 from evals.suites.kumo.import_transcripts import COLUMNS, Reread, reread, transcript_table, write_differences
 from evals.suites.kumo.parallel import process_pool
 from evals.suites.kumo.repeats import join_runs
-from evals.suites.kumo.transcripts import transcript_domains, transcript_players
+from evals.suites.kumo.transcripts import lines_without_a_task, transcript_domains, transcript_players
 
 _IN_PROCESS = 5_000
 """Episodes up to which one process is faster than starting Ray."""
@@ -45,6 +45,10 @@ def import_transcripts(options: argparse.Namespace) -> int:
     unknown = [name for name in models if name not in known]
     if unknown:
         raise UserError(f"--models: no transcripts of {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+    for name in models:
+        for file, count in lines_without_a_task(str(options.checkout), name).items():
+            lines = "line names" if count == 1 else "lines name"
+            warn(f"{file}: {count:,} {lines} no task, as if the file was cut; runs are missing from {name}'s figures")
     settings = load_settings(_overrides(options, source, models))
     worth_processes = len(settings.plan) > _IN_PROCESS
     if worth_processes and options.processes > 1:

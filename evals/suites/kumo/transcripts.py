@@ -120,6 +120,20 @@ def transcript_domains(checkout: str, model: str, level: str) -> frozenset[str]:
     return frozenset(domain for domain, found in _files(checkout, model) if found == level)
 
 
+def lines_without_a_task(checkout: str, model: str) -> Mapping[str, int]:
+    """By result file of a model, lines that name no task, such as one that was cut, and whose runs are not played.
+
+    A file without any task counts as one such line.
+    """
+    found = {}
+    for relative in _files(checkout, model).values():
+        with _open(checkout, relative) as file:
+            count = sum(1 for line in file if line.strip() and not _SEED.search(line))
+        if count or not _line_places(checkout, relative):
+            found[relative] = max(1, count)
+    return found
+
+
 @functools.lru_cache(maxsize=4096)
 def _line_places(checkout: str, relative: str) -> Mapping[int, tuple[int, int]]:
     """Where the line of each task begins and how long it is; of several lines of one task the first counts."""
@@ -145,11 +159,17 @@ def _runs_at(checkout: str, relative: str, start: int, length: int) -> Sequence[
         for run in runs:
             if not all(isinstance(text, str | None) for text in run["generated_text"]):
                 raise TypeError("a reply is no text")
+            run["generated_text"] = [_as_text(text) for text in run["generated_text"]]
             run["consumed_tokens"] = int(run["consumed_tokens"])
     except (ValueError, KeyError, TypeError) as cause:
         what = f"the line at byte {start:,} is damaged ({type(cause).__name__}: {cause})"
         raise PlayerError(f"{relative}: {what}", kind="suite") from None
     return list(runs)
+
+
+def _as_text(reply: str | None) -> str | None:
+    """A reply without halves of surrogate pairs, which no ledger can hold, as those of engines are read."""
+    return None if reply is None else reply.encode("utf-8", "replace").decode("utf-8")
 
 
 def _open(checkout: str, relative: str) -> Any:

@@ -19,7 +19,7 @@ from evals.suites.kumo import KumoSuite
 from evals.suites.kumo.import_transcripts import COLUMNS, reread, transcript_table, write_differences
 from evals.suites.kumo.repeats import join_runs
 from evals.suites.kumo.settings import MAIN_DOMAINS
-from evals.suites.kumo.transcripts import transcript_domains
+from evals.suites.kumo.transcripts import lines_without_a_task, stored_run, transcript_domains
 from evals.types import Reply
 from tests.envs.kumo_checkout import FOUR, reply, write_checkout, write_transcripts
 
@@ -343,6 +343,24 @@ def test_runs_that_end_otherwise_than_recorded_are_named_with_the_reason(source,
     assert (row["success"], row["recorded"], row["equal"]) == ("0.0000", "1.0000", "no")
     (note,) = [note for note in notes if "otherwise than recorded" in note]
     assert note.startswith("5 runs") and "marsh easy 2: a test there has the name of a truth" in note
+
+
+def test_lines_that_name_no_task_are_counted(tmp_path):
+    root = write_checkout(tmp_path / "checkout")
+    for model in ("whole", "cut", "empty"):
+        write_transcripts(root, model, "PondEnv", {seed: [[reply("Path")]] * 5 for seed in (1, 2)})
+    files = {path.parts[-5]: path for path in root.glob("results/*/*/*/*/*.jsonl")}
+    files["cut"].write_bytes(files["cut"].read_bytes()[:-30])
+    files["empty"].write_bytes(b"")
+    found = {model: lines_without_a_task(str(root), model) for model in files if model in ("whole", "cut", "empty")}
+    names = {model: str(files[model].relative_to(root)) for model in found}
+    assert found == {"whole": {}, "cut": {names["cut"]: 1}, "empty": {names["empty"]: 1}}
+
+
+def test_halves_of_surrogate_pairs_in_a_transcript_are_question_marks(tmp_path):
+    root = write_checkout(tmp_path / "checkout")
+    write_transcripts(root, "odd", "PondEnv", {2: [["so \ud800 be it"]] * 5})
+    assert stored_run(str(root), "odd", "pond", "easy", 2, 0)["generated_text"] == ["so ? be it"]
 
 
 def test_missing_and_damaged_transcripts_fail_their_episodes_only(source, tmp_path):
