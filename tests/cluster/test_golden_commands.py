@@ -50,7 +50,7 @@ COMMANDS = {
     "compare": [
         "compare good hostile --flips 2",
         "compare good --players random,short-sighted --detect .1",
-        "compare good --players random,oracle --measure steps",
+        "compare good --players random,oracle --measure steps --detect .1",
         "study report study/0 study/1 study/2 study/3",
         "rescore good suite.suites.0.decoder=strict",
         "rescore hostile --turns 2 --full",

@@ -268,7 +268,6 @@ async def test_a_job_that_takes_too_long_ends_the_run_and_is_waited_for_again(pr
     await again.close()
 
 
-@pytest.mark.slow
 async def test_a_job_that_was_announced_in_the_future_is_waited_for_from_now_on():
     async def not_yet(ask):
         return False
@@ -280,6 +279,7 @@ async def test_a_job_that_was_announced_in_the_future_is_waited_for_from_now_on(
             await made._until_ended("batch", time.time() + 86_400)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HALF)
 @pytest.mark.parametrize(
     ("ahead", "step", "taken"), [(3600, 0, True), (-3600, 0, True), (0, -3600, False), (0, 3600, False)]

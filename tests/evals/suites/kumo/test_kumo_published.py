@@ -350,6 +350,7 @@ def test_lines_that_name_no_task_are_counted(tmp_path):
     for model in ("whole", "cut", "empty"):
         write_transcripts(root, model, "PondEnv", {seed: [[reply("Path")]] * 5 for seed in (1, 2)})
     files = {path.parts[-5]: path for path in root.glob("results/*/*/*/*/*.jsonl")}
+    files["whole"].write_bytes(files["whole"].read_bytes() + b"\n\n")
     files["cut"].write_bytes(files["cut"].read_bytes()[:-30])
     files["empty"].write_bytes(b"")
     found = {model: lines_without_a_task(str(root), model) for model in files if model in ("whole", "cut", "empty")}
