@@ -22,7 +22,8 @@ def open_closed_streams() -> None:
 def forget_sizes_of_nothing() -> None:
     """Drop a width or height of 0 columns from the environment, as some shells without a terminal set: it means unknown."""
     for name in ("COLUMNS", "LINES"):
-        if not os.environ.get(name, "1").strip("0"):
+        size = os.environ.get(name)
+        if size is not None and not size.strip("0"):
             del os.environ[name]
 
 

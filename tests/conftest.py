@@ -95,7 +95,8 @@ LEFT_BY_LIBRARIES = re.compile(
     "|RAY_|VLLM_|TORCH|KMP_|OMP_|TOKENIZERS_|HF_HUB_OFFLINE$|PYGAME_"  # which libraries and engines set once, for good
 )
 """Variables of the environment that a test may leave changed."""
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGALRM, signal.SIGUSR1)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1)
+"""Without SIGALRM, which is pytest-timeout's: it resets it where a test fails."""
 
 
 def _state_of_process() -> dict[str, Any]:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Any, Final
+from typing import Any
 
-from evals.reference import Paper, published
-from evals.results.boards import ALPHA, Board, Row, Standing, boards_of, differing_settings, paper_table
-from evals.results.entries import Entry, Outline, RunPart, Score, player_labels
+from evals.results.boards import ALPHA, Board, Row, Standing, boards_of, differing_settings
+from evals.results.differences import (
+    are_shares,
+    differences_to,
+    interval_values,
+    measure_values,
+    overall_effect,
+    shared_effects,
+)
+from evals.results.entries import Entry, Outline, RunPart, player_labels
+from evals.results.ticks import CHANCE, ticks_of
 from evals.stats.intervals import Estimate
-from evals.stats.power import smallest_difference
-from evals.summary.paired import Effect, Observation, holm, paired_effects
-from evals.tables import Cell
-
-CHANCE: Final = "chance (random)"
+from evals.summary.paired import Effect, holm
 
 
 class Overview:
@@ -86,9 +89,9 @@ class Overview:
         if scores:
             measure = scores[0].measure
         low, high, ticks = 0.0, 1.0, list[dict[str, Any]]()
-        is_share = _are_shares(values)
+        is_share = are_shares(values)
         if is_share:
-            ticks += _ticks(board)
+            ticks += ticks_of(board)
         else:
             low, high = min(values), max(values)
         return {
@@ -106,7 +109,7 @@ class Overview:
         """The cells of a board by the name of their row."""
         rows = {row.entry.player: row for row in board.rows}
         entries = _entries(board)
-        differences = _differences(entries, baseline)
+        differences = differences_to(entries, baseline)
         found = {}
         for name, entry in entries.items():
             cell = self._cell(entry, rows.get(name))
@@ -122,7 +125,7 @@ class Overview:
         return {
             "run": entry.run,
             "player": self._ledger_name(entry),
-            "score": _interval(score) if score else None,
+            "score": interval_values(score) if score else None,
             "standing": "",
             "notes": list(row.notes) if row else [],
             "planned": entry.planned,
@@ -166,7 +169,7 @@ class Overview:
         # One model against chance, on the same games.
         for board, entry in first_models:
             chance = _entries(board).get(CHANCE)
-            if chance is not None and _overall(entry, chance):
+            if chance is not None and overall_effect(entry, chance):
                 return self._versus(entry.player, CHANCE)
         # One model that cannot be compared with anything.
         for board, entry in first_models:
@@ -188,12 +191,12 @@ class Overview:
         clauses: list[str] = []
         winner = ""
         for board, one, another in self._with_both(first, second):
-            effect = _overall(one, another)
+            effect = overall_effect(one, another)
             if effect is None:
                 continue
             pairs = _pairs(board) if looked and second != CHANCE else 1
             p = min(1.0, corrected[self._title(board)] * pairs)
-            is_share = _are_shares((*one.scores[0].values, *another.scores[0].values))
+            is_share = are_shares((*one.scores[0].values, *another.scores[0].values))
             if p >= ALPHA:
                 amount = _amount(effect.difference, is_share, 1)
                 clauses.append(f"on {self._title(board)} no difference is shown ({amount}, {_p(p)})")
@@ -215,7 +218,7 @@ class Overview:
         """For each board by its title, p of the first measure after Holm over all measures and boards of the two rows."""
         titles, tested = list[str](), list[float]()
         for board, one, other in self._with_both(first, second):
-            for _, _, effect in _shared_effects(one, other):
+            for _, _, effect in shared_effects(one, other):
                 titles.append(self._title(board))
                 tested.append(effect.p)
         corrected: dict[str, float] = {}
@@ -244,7 +247,7 @@ class Overview:
         suites: list[dict[str, Any]] = []
         effects: list[Effect] = []
         for board, one, other in self._with_both(first, second):
-            shared = _shared_effects(one, other)
+            shared = shared_effects(one, other)
             effects += [effect for _, _, effect in shared]
             suites.append(
                 {
@@ -253,7 +256,7 @@ class Overview:
                     "about": board.about,
                     "first": {"run": one.run, "player": self._ledger_name(one)},
                     "second": {"run": other.run, "player": self._ledger_name(other)},
-                    "measures": [_measure(mine, theirs, effect) for mine, theirs, effect in shared],
+                    "measures": [measure_values(mine, theirs, effect) for mine, theirs, effect in shared],
                     "outcomes": [],
                 }
             )
@@ -302,137 +305,10 @@ def _entries(board: Board) -> dict[str, Entry]:
     return {**models, **{_row_name(entry): entry for entry in board.references}}
 
 
-def _overall(one: Entry, other: Entry, measure: str = "") -> Effect | None:
-    """The paired difference of a measure, by default the first; None where no game is shared."""
-    mine, theirs = ([score for score in entry.scores if measure in ("", score.measure)] for entry in (one, other))
-    if not mine or not theirs:
-        return None
-    effects = paired_effects(mine[0].observations(), theirs[0].observations())
-    return effects[0] if effects else None
-
-
-def _differences(entries: Mapping[str, Entry], baseline: str) -> dict[str, dict[str, Any]]:
-    """The overall difference of each other entry to the baseline's, p corrected for their number."""
-    beside = entries.get(baseline)
-    if beside is None:
-        return {}
-    known: dict[str, Effect] = {}
-    for name, entry in entries.items():
-        if entry is beside:
-            continue
-        effect = _overall(entry, beside)
-        if effect is not None:
-            known[name] = effect
-    corrected = holm([effect.p for effect in known.values()])
-    return {name: _effect(effect, p) for (name, effect), p in zip(known.items(), corrected, strict=True)}
-
-
-def _are_shares(values: Iterable[float]) -> bool:
-    return all(0 <= value <= 1 for value in values)
-
-
-def _shared_effects(one: Entry, other: Entry) -> list[tuple[Score, Score, Effect]]:
-    """The overall paired difference of each measure that both have, with their scores."""
-    there = {score.measure: score for score in other.scores}
-    found = []
-    for score in one.scores:
-        effect = _overall(one, other, score.measure) if score.measure in there else None
-        if effect is not None:
-            found.append((score, there[score.measure], effect))
-    return found
-
-
 def _pairs(board: Board) -> int:
     """Pairs of models that can be compared on a board; at least one."""
     models = sum(row.standing not in ("", "not compared") for row in board.rows)
     return max(1, models * (models - 1) // 2)
-
-
-def _measure(one: Score, other: Score, overall: Effect) -> dict[str, Any]:
-    return {
-        "measure": one.measure,
-        "share": _are_shares((*one.values, *other.values)),
-        "better": one.better,
-        "overall": _effect(overall, 1.0),
-        "detects": _finite(smallest_difference(overall.error)),
-        "dimensions": list(one.dimensions),
-        "tasks": _effects(one.observations(1), other.observations(1)),
-        "cells": _effects(one.observations(len(one.dimensions)), other.observations(len(one.dimensions))),
-    }
-
-
-def _effects(one: Sequence[Observation], other: Sequence[Observation]) -> list[dict[str, Any]]:
-    """The differences of all cells, the largest first, p corrected for their number."""
-    effects = paired_effects(one, other)
-    corrected = holm([effect.p for effect in effects])
-    shown = [_effect(effect, p) for effect, p in zip(effects, corrected, strict=True)]
-    return sorted(shown, key=lambda each: (-abs(each["difference"]["mean"]), each["cell"]))
-
-
-def _effect(effect: Effect, corrected: float) -> dict[str, Any]:
-    return {
-        "cell": list(effect.cell),
-        "first": effect.first,
-        "second": effect.second,
-        "difference": _interval(effect.difference),
-        "p": effect.p,
-        "holm": corrected,
-        "games": effect.games,
-    }
-
-
-def _interval(estimate: Estimate) -> dict[str, Any]:
-    ends = {"low": _finite(estimate.low), "high": _finite(estimate.high)}
-    return {"mean": estimate.mean, **ends, "n": estimate.n}
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _ticks(board: Board) -> Iterator[dict[str, Any]]:
-    """What a score may be held against: chance, the best shortcut, the paper's best model and its people."""
-    for entry in board.references:
-        kind = _reference_kind(entry)
-        if kind and entry.scores and entry.scores[0].estimate.n:
-            yield {"kind": kind, "name": entry.reference, "value": entry.scores[0].estimate.mean}
-    yield from _published_ticks(board)
-
-
-def _reference_kind(entry: Entry) -> str:
-    """``chance`` or ``shortcut``; empty for perfect play, which is no tick."""
-    if entry.reference == CHANCE:
-        return "chance"
-    return "shortcut" if entry.shortcut else ""
-
-
-def _published_ticks(board: Board) -> Iterator[dict[str, Any]]:
-    """The highest model and people of the paper, of the rows with most cells: others cannot be compared with these."""
-    table = paper_table(board)
-    if table is None:
-        return
-    paper = published(board.suite)
-    measured = [row for row in table.rows if row[2] == board.measures[0]]
-    most = max((row[3] for row in measured if isinstance(row[3], int)), default=0)
-    highest = _highest([row for row in measured if row[3] == most], paper)
-    cells = f"{most} cells"
-    if most == 1:
-        cells = "1 cell"
-    for kind in ("paper", "people"):
-        if kind in highest:
-            name, *_, mean = highest[kind]
-            yield {"kind": kind, "name": f"{name}, {paper.source}, {cells}", "value": mean}
-
-
-def _highest(rows: Sequence[tuple[Cell, ...]], paper: Paper) -> dict[str, tuple[Cell, ...]]:
-    """The first row of a model, and the first one of people."""
-    highest: dict[str, tuple[Cell, ...]] = {}
-    for row in rows:
-        if row[1] == "model":
-            highest.setdefault("paper", row)
-        if paper.baselines.get(str(row[0])) == "human":
-            highest.setdefault("people", row)
-    return highest
 
 
 def _amount(difference: Estimate, is_share: bool, sign: int) -> str:

@@ -254,9 +254,9 @@ class BatchConnection(ClientConnection):
             if not is_about_the_job:
                 raise
             raise BatchStoppedError(
-                f"the provider tells nothing of the batch {clean(job.batch, self._secrets)}: {error}. The same command asks "
-                f"again. If it is gone for good, remove {self.store.path}: turns of its unfinished games are then asked, and "
-                "paid, again"
+                f"the provider tells nothing of the batch {clean(job.batch, self._secrets)}: {error}. Run the same command "
+                f"again to retry. If the batch is gone for good, remove {self.store.path}: turns of its unfinished games are "
+                "then asked, and paid, again"
             ) from None
 
     def _hand_out(self, job: Job, answers: Mapping[str, Mapping[str, Any]]) -> None:

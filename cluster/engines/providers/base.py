@@ -211,24 +211,26 @@ class ProviderEngine(ApiEngine, abc.ABC):
             raise ValueError(f"this engine needs the Python package {cls.package}: pip install 'raycade[{cls.extra}]'")
         if settings.get("batch") is True and not cls.batches:
             raise ValueError("model.engine.batch=true: raycade has no batch jobs of this provider")
-        known = cls.cost_is_told or listed(cls.provider, str(settings.get("model"))) is not None
         prices = ("prompt_price", "completion_price")
         missing = [name for name in prices if settings.get(name) is None]
-        if not known and len(missing) == 1:
-            [other] = set(prices) - set(missing)
+        if len(missing) == 1 and not cls._knows_prices(settings):
             raise ValueError(
-                f"model.engine.{missing[0]}: missing beside {other}; raycade knows no price of {settings.get('model')} "
-                f"(model.engine.{missing[0]}=0 for tokens that cost nothing)"
+                f"model.engine.{missing[0]}: prompt_price and completion_price must be set together, as the price table has "
+                f"no entry for {settings.get('model')} (model.engine.{missing[0]}=0 for tokens that cost nothing)"
             )
         if settings.get("spend_cap") is not None and not cls._has_prices(settings):
             raise ValueError(f"model.engine.spend_cap: {cls.price_note(settings)}")
 
     @classmethod
+    def _knows_prices(cls, settings: Mapping[str, Any]) -> bool:
+        """Whether answers tell what they cost, or the price table has the model."""
+        return cls.cost_is_told or listed(cls.provider, str(settings.get("model"))) is not None
+
+    @classmethod
     def _has_prices(cls, settings: Mapping[str, Any]) -> bool:
-        """Whether answers tell what they cost, or there are prices by hand or in the table."""
-        if cls.cost_is_told or settings.get("prompt_price") or settings.get("completion_price"):
-            return True
-        return listed(cls.provider, str(settings.get("model"))) is not None
+        """Whether prices are known, or given by hand."""
+        given = settings.get("prompt_price") or settings.get("completion_price")
+        return bool(given) or cls._knows_prices(settings)
 
     @classmethod
     def check_environment(cls, settings: Mapping[str, Any]) -> None:

@@ -127,25 +127,31 @@ def lines_without_a_task(checkout: str, model: str) -> Mapping[str, int]:
     """
     found = {}
     for relative in _files(checkout, model).values():
-        with _open(checkout, relative) as file:
-            count = sum(1 for line in file if line.strip() and not _SEED.search(line))
-        if count or not _line_places(checkout, relative):
-            found[relative] = max(1, count)
+        places, nameless = _scanned(checkout, relative)
+        if nameless or not places:
+            found[relative] = max(1, nameless)
     return found
 
 
-@functools.lru_cache(maxsize=4096)
 def _line_places(checkout: str, relative: str) -> Mapping[int, tuple[int, int]]:
     """Where the line of each task begins and how long it is; of several lines of one task the first counts."""
+    return _scanned(checkout, relative)[0]
+
+
+@functools.lru_cache(maxsize=4096)
+def _scanned(checkout: str, relative: str) -> tuple[Mapping[int, tuple[int, int]], int]:
+    """The places of a file's lines by task, and how many lines name none; blank ones aside."""
     places: dict[int, tuple[int, int]] = {}
-    start = 0
+    start = nameless = 0
     with _open(checkout, relative) as file:
         for line in file:
             seeds = _SEED.findall(line)  # the task's own stands behind the runs, and other numbers only in texts
             if seeds:
                 places.setdefault(int(seeds[-1]), (start, len(line)))
+            elif line.strip():
+                nameless += 1
             start += len(line)
-    return places
+    return places, nameless
 
 
 @functools.lru_cache(maxsize=4096)

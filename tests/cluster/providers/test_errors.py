@@ -233,7 +233,7 @@ def test_a_cap_without_prices_is_refused_when_planning(monkeypatch):
 def test_one_price_by_hand_is_enough_only_where_the_other_is_known(given, missing):
     price = {f"{given}_price": 7}
     unknown = AnthropicEngine
-    with pytest.raises(ValueError, match=f"model.engine.{missing}_price: missing beside {given}_price"):
+    with pytest.raises(ValueError, match=f"model.engine.{missing}_price: .* must be set together"):
         unknown.check_settings({"model": "m", **price})
     unknown.check_settings({"model": "claude-opus-5", **price})
     OpenRouterEngine.check_settings({"model": "m", **price})  # each answer says what it cost
