@@ -300,8 +300,9 @@ class Parser(argparse.ArgumentParser):
         return sorted({option for parser in parsers for option in parser._option_string_actions})
 
     def _commands(self) -> dict[str, argparse.ArgumentParser]:
-        choices = [action.choices for action in self._actions if isinstance(action.choices, dict)]
-        return {name: parser for each in choices for name, parser in each.items()}
+        # Of its arguments only commands have parsers as choices.
+        groups = [action for action in self._actions if isinstance(action, argparse._SubParsersAction)]
+        return {name: parser for group in groups for name, parser in group.choices.items()}
 
 
 def _run_built_in(name: str, options: argparse.Namespace) -> int:

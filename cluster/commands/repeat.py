@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from cluster.commands.run import run_and_show
-from cluster.config.compose import as_written, compose_config
+from cluster.config.compose import GROUPS, as_written, compose_config, plain_values
 from cluster.config.settings import Settings, settings_from_config
 from cluster.config.stored import stored_sections
 from cluster.console import say_status
@@ -45,27 +46,39 @@ def repeated_settings(source: Run, overrides: Sequence[str]) -> Settings:
         UserError: see ``repeat``.
     """
     source.check_begun()
-    acted_on = [each for each in overrides if each.partition(".")[0] in ACTED_ON]
-    sections = stored_sections(source.path, source.config, ACTED_ON, acted_on)
+    # model=NAME replaces the whole section: its values, and those set beside it, are the user's own.
+    chosen = {_section(each) for each in overrides if each.partition("=")[0] in GROUPS}
+    of_chosen = [each for each in overrides if _section(each) in chosen]
+    of_stored = [each for each in overrides if each not in of_chosen]
+    composed = plain_values(compose_config(of_chosen)) if chosen else {}
+    acted_on = [each for each in of_stored if _section(each) in ACTED_ON]
+    sections = stored_sections(source.path, source.config, [each for each in ACTED_ON if each not in chosen], acted_on)
+    sections |= {name: composed[name] for name in chosen}
     # what versions after the run's have added
     root = compose_config([]).items_ex(resolve=False)
     added = {str(name): value for name, value in root if name not in source.config}
     config = OmegaConf.create({**added, **as_written({**source.config, **sections}), **NOT_REPEATED})
     config.run_dir = f"{source.path}-again"
-    for override in overrides:
+    for override in of_stored:
         if override in acted_on:
             continue
         key, equals, value = override.partition("=")
         try:
             if not equals:
                 raise ValueError("name settings as KEY=VALUE")
-            OmegaConf.update(config, key, parse_yaml(value, override), force_add=False)
+            read = value if key == "run_dir" else parse_yaml(value, override)
+            OmegaConf.update(config, key, as_written(read), force_add=False)
         except (OmegaConfBaseException, TypeError, ValueError) as error:
             raise UserError(f"{override}: {str(error).splitlines()[0]}") from error
     settings = settings_from_config(config)
     if real_path(settings.run_dir) == real_path(source.path):
         raise UserError(f"run_dir={settings.run_dir}: is the run that is repeated; give another one")
     return settings
+
+
+def _section(override: str) -> str:
+    """``model`` of ``model=NAME`` and of ``model.engine.model=NAME``."""
+    return re.split(r"[.=]", override, maxsplit=1)[0]
 
 
 def what_differs(source: Run, settings: Settings) -> list[str]:

@@ -143,6 +143,9 @@ def with_new_keys(overrides: Sequence[str]) -> list[str]:
             override = f"stop.{override}"
         if re.match(r"(?:suite|model|cluster|tracker|stop)\.[^=]+=", override):
             override = f"++{override}"
+        # A folder's name is text even where it reads as a number: Hydra would make 202611 of 2026_11.
+        if folder := re.fullmatch(r"run_dir=([+.-]?\d[\w.+-]*)", override):
+            override = f"run_dir='{folder[1]}'"
         found.append(override)
     return found
 

@@ -198,7 +198,7 @@ async def _read(response: Any, most: int) -> bytes:
     Raises:
         EndpointError: it is packed in a way of which a few bytes can stand for gigabytes.
     """
-    if response.headers.get("content-encoding", "identity") not in _ENCODINGS:
+    if response.headers.get("content-encoding", "identity").lower() not in _ENCODINGS:
         raise EndpointError("the answer's content-encoding is none of identity, gzip and deflate", unreadable=True)
     body = bytearray()
     async for piece in response.aiter_bytes():

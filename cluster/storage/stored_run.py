@@ -330,5 +330,7 @@ def _other_runs(path: Path) -> str:
     """What else a path that holds no run may have meant: the nearest name beside it, or the runs below it."""
     if any(path.glob("*/plan.parquet")):
         return f"; `raycade list {path}` lists the runs below it"
-    names = [each.parent.name for each in path.parent.glob("*/plan.parquet")]
+    runs = [each.parent.name for each in path.parent.glob("*/plan.parquet")]
+    # A directory that lacks a file of its own is no other run.
+    names = [name for name in runs if name != path.name]
     return did_you_mean(path.name, names)

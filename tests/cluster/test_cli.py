@@ -277,6 +277,19 @@ def test_a_plan_shows_cells_calls_and_tokens_and_writes_nothing(capsys, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["report", "r", "--fulll"], "unrecognized arguments: --fulll. Did you mean --full?"),
+        (["new", "task", "snake", "--foldr", "x"], "unrecognized arguments: --foldr x. Did you mean --folder?"),
+        (["kumo", "generate", "medical", "o.jsonl", "--sede"], "Did you mean --seed?"),
+    ],
+)
+def test_an_unknown_option_is_answered_with_the_nearest(capsys, words, said):
+    code, _, err = run_here(capsys, *words)
+    assert code == 2 and said in " ".join(err.split())
+
+
 def test_report_of_what_is_no_run_is_refused(capsys, tmp_path):
     code, _, err = run_here(capsys, "report", str(tmp_path))
     assert code == 2 and "no run here" in err

@@ -71,6 +71,16 @@ def test_what_cannot_be_repeated_is_said(tmp_path, overrides, said):
         repeated_settings(Run(tmp_path / "none"), [])
 
 
+def test_another_model_is_chosen_by_name_with_its_own_settings(tmp_path):
+    stored = ["model=openai", "model.engine.model=m", "model.engine.base_url=http://127.0.0.1:9/v1", "order=balanced"]
+    source, settings = begun(tmp_path, *stored)
+    again = repeated_settings(source, ["model.engine.median_tokens=5", "model=simulated", "run_dir=2026_11"])
+    config = yaml.safe_load(again.config)
+    assert config["model"]["engine"]["type"] == "simulated" and config["model"]["engine"]["median_tokens"] == 5
+    assert config["suite"] == yaml.safe_load(settings.config)["suite"] and config["order"] == "balanced"
+    assert str(again.run_dir) == "2026_11"
+
+
 @pytest.mark.slow
 def test_a_run_is_repeated_from_the_command_line(tmp_path, capsys):
     assert finished(["run", *KUMO, "model=random", f"run_dir={tmp_path / 'run'}"]) == 0

@@ -63,6 +63,12 @@ def test_a_suite_that_no_override_mentions_is_not_imported(tmp_path, plugins_in)
         compose_config(["suite=broken_one", "model=random"])
 
 
+@pytest.mark.parametrize("folder", ["2026_11", "07", "1e3", "-5", "null"])
+def test_a_run_directory_is_named_as_it_is_written(folder):
+    expected = None if folder == "null" else folder
+    assert compose_config(["suite=kumo", "model=random", f"run_dir={folder}"]).run_dir == expected
+
+
 def test_interpolations_in_a_stored_configuration_stay_text():
     smuggled = "${oc.create:{type: kumo}}"
     suite = make_suite({"type": "bundle", "name": smuggled, "suites": []})

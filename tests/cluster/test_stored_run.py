@@ -119,6 +119,9 @@ def test_a_misspelled_run_is_answered_with_the_nearest_and_a_folder_of_runs_with
         _ = Run(directory.path.parent / "rum").data
     with pytest.raises(UserError, match=f"raycade list {directory.path.parent}"):
         _ = Run(directory.path.parent).data
+    (directory.path / "config.yaml").unlink()
+    with pytest.raises(UserError, match=r"no run here \(there is no config.yaml\)$"):
+        _ = Run(directory.path).config
 
 
 @pytest.mark.parametrize(

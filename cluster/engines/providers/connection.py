@@ -109,7 +109,7 @@ def http_client(connections: int, batch: bool = False, mend: Callable[[bytes], b
 
     async def bound(response: Any) -> None:
         # Nothing that is packed was asked for: a few bytes of it can stand for gigabytes.
-        if response.headers.get("content-encoding", "identity") != "identity":
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
             raise EndpointError("the answer is compressed, which was not asked for", unreadable=True)
         response.stream = _Bounded(response.stream)
         if mend is not None:

@@ -16,6 +16,9 @@ from evals.suites.kumo.levels import is_level
 from evals.suites.kumo.searched_game import puzzles_of
 from evals.suites.kumo.show import game_text
 
+MOST_TASKS = 10_000
+"""Tasks of a domain and size, as they are generated one after the other."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``raycade kumo show``."""
@@ -57,8 +60,8 @@ def _generated(options: argparse.Namespace) -> Any:
             f"--size must be {', '.join(DIFFICULTIES)} or truths x actions such as 8x12, not {options.size}"
         )
     suite = KumoSuite(valid_truths=options.valid_truths)
-    if options.index < 0:
-        raise UserError(f"--index must be at least 0, not {options.index}")
+    if not 0 <= options.index < MOST_TASKS:
+        raise UserError(f"--index must be from 0 to {MOST_TASKS - 1:,}, not {options.index:,}")
     puzzles = puzzles_of(options.what, options.size, options.index + 1, False, options.seed, options.valid_truths)
     return game_text(puzzles[options.index], "own", options.book, suite.max_steps, options.depth)
 

@@ -218,6 +218,8 @@ class KumoSuite(KumoSettings, Suite):
         if self.source:
             return next(puzzle for puzzle in puzzles_from(self.source, domain, level) if puzzle.index == index)
         sources = {domain_of(source).name: source for source in self.sources}
+        if domain not in sources:
+            raise ValueError(f"suite.domains: lacks {domain}, of which this game is")
         if self.tasks is not None:
             return self._puzzles(sources[domain], level)[index]
         return self._generated(sources[domain], level, most_drawn(index, self.tasks_per_domain))[index]

@@ -189,3 +189,8 @@ def test_what_a_task_file_fixes_cannot_be_chosen(tmp_path, settings):
     assert [len(puzzle.task.valid_truths) for puzzle in suite.puzzles()] == [2, 2] and len(suite.plan()) == 2
     with pytest.raises(ValueError, match=f"suite.{next(iter(settings))}"):
         dataclasses.replace(suite, **settings).plan()
+
+
+def test_a_game_of_a_domain_that_the_settings_lack_is_named():
+    with pytest.raises(ValueError, match=r"suite\.domains: lacks knots"):
+        dataclasses.replace(EASY, domains=("medical",)).puzzle("knots", "easy", 0)

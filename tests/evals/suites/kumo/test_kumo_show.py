@@ -120,6 +120,7 @@ def test_the_command_shows_the_game_of_a_size_seed_and_number(capsys):
         (("nots",), "knots"),
         (("knots", "--size", "20x30"), "13 truths and 18"),
         (("knots", "--index", "-1"), "--index"),
+        (("knots", "--index", "10000"), "--index must be from 0 to 9,999"),
         (("knots", "1f0c"), "no run directory"),
         (("knots", "--valid-truths", "9"), "not 9"),
     ],
