@@ -147,8 +147,11 @@ async def test_no_request_is_hedged_before_it_is_late_however_often_that_is_chec
 
 async def test_no_request_is_hedged_while_episodes_are_queued_or_no_slot_is_idle(monkeypatch):
     monkeypatch.setattr("cluster.runner.hedging.CHECK_SECONDS", 0.01)
-    busy = hedging(FakeReplica(seconds=0.1), FakeReplica(seconds=0.1))
-    await asyncio.gather(*(busy.reply(turn(episode)) for episode in range(8)))
+    busy = hedging(FakeReplica(seconds=30), FakeReplica(seconds=30))
+    asking = [asyncio.create_task(busy.reply(turn(episode))) for episode in range(8)]
+    await asyncio.sleep(0.1)  # all are late, and every slot is taken
+    for task in asking:
+        task.cancel()
     early = hedging(FakeReplica(seconds=0.1), FakeReplica())
     early.hedging = False
     await early.reply(turn())
