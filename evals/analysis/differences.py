@@ -13,6 +13,10 @@ SAMPLE = 12
 """Games whose opening prompts are compared."""
 _OF_A_SESSION = ("id", "began", "config", "complete", "retry")
 """What a session notes that is no version."""
+_AROUND = "surroundings"
+"""Every installed package, vLLM's variables, GPUs, weights; see ``cluster.storage.surroundings``."""
+MOST_PACKAGES = 12
+"""Packages besides the chief ones that are shown."""
 
 
 def differences_table(first: Side, second: Side, ignored: Collection[str]) -> Table:
@@ -24,6 +28,7 @@ def differences_table(first: Side, second: Side, ignored: Collection[str]) -> Ta
         ignored: Settings that change no answer, by path or the path of their section.
     """
     rows = list[tuple[str, ...]]()
+    packages = list[tuple[str, ...]]()
     if first.player != second.player:
         rows.append(("player", first.player, second.player))
     if first.run is not second.run:
@@ -33,8 +38,12 @@ def differences_table(first: Side, second: Side, ignored: Collection[str]) -> Ta
             rows.append((name, _shown(one.get(name)), _shown(other.get(name))))
         one, other = _versions(first.run.sessions), _versions(second.run.sessions)
         for name in _differing(one, other):
-            rows.append((f"version of {name}", _listed(one.get(name)), _listed(other.get(name))))
+            of_its_kind = packages if name.startswith("package ") else rows
+            of_its_kind.append((name, _listed(one.get(name)), _listed(other.get(name))))
+        rows += packages[:MOST_PACKAGES]
     notes = _prompt_notes(first, second)
+    if len(packages) > MOST_PACKAGES:
+        notes.append(f"{len(packages) - MOST_PACKAGES} more packages differ; versions.json of each run lists them.")
     if not rows:
         notes = ["No setting and no version differs: what differs is chance.", *notes]
     columns = ("what differs", first.label, second.label)
@@ -83,13 +92,28 @@ def _listed(versions: Sequence[str] | None) -> str:
 
 
 def _versions(sessions: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Of each package all versions that sessions have played with."""
+    """Of each thing, in the table's words, all versions that sessions have played with."""
     found: dict[str, set[str]] = {}
     for session in sessions:
-        for name, version in session.items():
-            if name not in _OF_A_SESSION and version is not None:
+        for name, version in _noted(session):
+            if version is not None:
                 found.setdefault(name, set()).add(str(version))
     return {name: sorted(versions) for name, versions in found.items()}
+
+
+def _noted(session: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What one session has noted: the versions of chief packages, then each of its surroundings."""
+    for name, value in session.items():
+        if name not in (*_OF_A_SESSION, _AROUND):
+            yield f"version of {name}", value
+    for path, value in flat_settings(session.get(_AROUND)):
+        kind, _, name = path.partition(".")
+        if kind == "packages" and name not in session:
+            yield f"package {name}", value
+        elif kind == "variables":
+            yield f"variable {name}", value
+        elif kind != "packages":
+            yield kind, value
 
 
 def _prompt_notes(first: Side, second: Side) -> list[str]:

@@ -317,6 +317,27 @@ def test_all_versions_of_all_sessions_count_and_what_a_session_says_of_itself_do
     assert same_run.rows == (("player", "m", "n"),), "one run has one setting"
 
 
+def test_of_surroundings_each_thing_that_differs_has_a_row_and_few_packages_are_shown():
+    def session(number, **around):
+        packages = {f"p{each:02}": str(number * each) for each in range(15)} | {"vllm": str(number), "a.b": "1"}
+        return [{"id": str(number), "vllm": str(number), "surroundings": {"packages": packages, **around}}]
+
+    first, second = sides()
+    ours = session(1, gpus=None, variables={"VLLM_X": "0", "VLLM_Y": "1"}, weights="abc")
+    theirs = session(2, gpus=["H100"], variables={"VLLM_X": "1", "VLLM_Y": "1"}, weights="abc")
+    table = differences_table(with_settings(first, {}, ours), with_settings(second, {}, theirs), ())
+    assert table.rows == (
+        ("version of vllm", "1", "2"),
+        ("variable VLLM_X", "0", "1"),
+        ("gpus", "–", "['H100']"),
+        *((f"package p{each:02}", str(each), str(2 * each)) for each in range(1, 13)),
+    )
+    assert "2 more packages differ" in table.notes[-1]
+    twelve = [{"surroundings": {"packages": {f"p{each:02}": "0" for each in (13, 14)}}}, *theirs]
+    notes = differences_table(with_settings(first, {}, twelve), with_settings(second, {}, theirs), ()).notes
+    assert not any("more packages" in note for note in notes)
+
+
 def test_only_games_that_both_sides_were_shown_are_looked_at():
     players = {"n": BUILT_IN_PLAYERS["random"], "m": Often(0.5)}
     fine, coarse = (KidGymSuite(tasks=["CL"], levels=[1], modes=["cot"], episodes=6, resolution=r) for r in (64, 32))
