@@ -15,7 +15,7 @@ from typing import Any
 
 from cluster.engines.api_errors import EndpointError, Meaning, clean
 from cluster.engines.base import EngineSettingsError
-from cluster.engines.batch.formats import EXPIRED, UNREADABLE, Format
+from cluster.engines.batch.formats import EXPIRED, UNREADABLE, Format, JobFailedError
 from cluster.engines.batch.store import Job, Store
 from cluster.engines.providers.base import ProviderEngine
 from cluster.engines.providers.connection import ClientConnection
@@ -275,12 +275,10 @@ class BatchConnection(ClientConnection):
                 future.set_result(self.store.answers[turn])
 
     async def _answers(self, job: Job) -> Mapping[str, Mapping[str, Any]]:
-        """What a job answered; where the provider refuses the whole job, that is each turn's error."""
+        """What a job answered; where the provider failed the whole job, that is each turn's error."""
         try:
             return await self._step(lambda: self._format.answers(job.batch))  # type: ignore[no-any-return]
-        except EndpointError as error:
-            if error.meaning not in CONCERN_TURNS:
-                raise
+        except JobFailedError as error:
             return {turn: _refusal(error) for turn in job.turns}
 
     def _redacted(self, answer: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -303,7 +301,10 @@ class BatchConnection(ClientConnection):
                 if batch in known:
                     continue
                 await self._until_ended(batch, job.since)
-                answers = await self._step(functools.partial(self._format.answers, batch))
+                try:
+                    answers = await self._step(functools.partial(self._format.answers, batch))
+                except JobFailedError:  # only of a job that bears our name is it known that it failed
+                    return str(batch)
                 if set(answers) & set(job.turns):
                     return str(batch)
                 known.add(batch)

@@ -55,6 +55,14 @@ class Format(Protocol):
         ...
 
 
+class JobFailedError(EndpointError):
+    """The provider took a job and failed it as a whole, as for a model that it does not have: no turn was played."""
+
+    def __init__(self, why: str) -> None:
+        """Refused, in what the provider says of it."""
+        super().__init__(f"the batch failed: {why[:300] or 'the provider does not say why'}", 400)
+
+
 class OpenAIBatches:
     """A file of lines is uploaded, then a job created with it; two files come back."""
 
@@ -98,7 +106,7 @@ class OpenAIBatches:
         """As ``Format.answers``."""
         job = await self._client.batches.retrieve(batch)
         if job.status == "failed":
-            raise EndpointError(f"the batch failed: {_why(job)[:300]}", 400)
+            raise JobFailedError(_why(job))
         found: Answers = {}
         # Answers and refusals come in a file each, of which one may be missing.
         files = [file for file in (job.output_file_id, job.error_file_id) if file is not None]
@@ -270,9 +278,9 @@ class GeminiBatches:
             responses = job.dest.inlined_responses or []
         for each in responses:
             _note(found, *_gemini_answer(each))
-        # The job as a whole failed.
-        if not found and job.error is not None:
-            raise EndpointError(f"the batch failed: {str(job.error.message)[:300]}", 400)
+        has_failed = job.error is not None or job.state.name == "JOB_STATE_FAILED"
+        if has_failed and not found:
+            raise JobFailedError(str(job.error.message or "") if job.error else "")
         return found
 
 

@@ -26,7 +26,15 @@ from cluster.engines.api_errors import EndpointError
 from cluster.engines.base import EngineClosedError, EngineSettingsError, EngineWaitsError
 from cluster.engines.batch import connection
 from cluster.engines.batch import store as store_module
-from cluster.engines.batch.formats import EXPIRED, NOBODY, UNREADABLE, AnthropicBatches, GeminiBatches, OpenAIBatches
+from cluster.engines.batch.formats import (
+    EXPIRED,
+    NOBODY,
+    UNREADABLE,
+    AnthropicBatches,
+    GeminiBatches,
+    JobFailedError,
+    OpenAIBatches,
+)
 from cluster.engines.batch.store import Store
 from cluster.engines.providers import connection as client_connection
 from cluster.engines.providers import gemini_jobs
@@ -184,15 +192,19 @@ async def test_each_turn_of_a_job_of_gemini_has_its_answer_or_its_error():
     made = object.__new__(GeminiBatches)
     made._batches = SimpleNamespace(get=get)
     responses = [response("a", TYPED), response("b", code=429), response("c", code=13), response("d")]
-    job = SimpleNamespace(dest=SimpleNamespace(inlined_responses=responses), error=None)
+    ended = SimpleNamespace(name="JOB_STATE_EXPIRED")
+    job = SimpleNamespace(dest=SimpleNamespace(inlined_responses=responses), error=None, state=ended)
     found = await made.answers("batch")
     assert found["a"] == {"data": {"x": 1}} and [found[turn]["status"] for turn in "bcd"] == [429, 500, 500]
-    job = SimpleNamespace(dest=None, error=SimpleNamespace(message="no such model"))
+    job = SimpleNamespace(dest=None, error=SimpleNamespace(message="no such model"), state=ended)
     with pytest.raises(EndpointError, match="the batch failed: no such model") as refused:
         await made.answers("batch")
     assert refused.value.meaning == "refused"
     job.error = None
     assert await made.answers("batch") == {}
+    job.state = SimpleNamespace(name="JOB_STATE_FAILED")
+    with pytest.raises(JobFailedError, match="does not say why"):
+        await made.answers("batch")
 
 
 @given(st.lists(st.integers(0, 300), max_size=20))
@@ -704,7 +716,7 @@ async def test_a_job_whose_sending_broke_is_looked_for_before_it_is_sent_again(j
 
 @pytest.mark.parametrize("where", ["create", "answers"])
 async def test_a_refused_job_is_an_error_of_each_of_its_turns_and_the_next_try_is_another_turn(jobs, where):
-    jobs.breaks[where] = [REFUSED]
+    jobs.breaks[where] = [REFUSED if where == "create" else JobFailedError("no such model")]
     through = jobs.connect()
     errors = await asked(through, *"ab")
     assert [(error.status, error.meaning, error.may_cost) for error in errors] == [(400, "refused", False)] * 2
@@ -714,13 +726,13 @@ async def test_a_refused_job_is_an_error_of_each_of_its_turns_and_the_next_try_i
     await through.close()
 
 
-@pytest.mark.parametrize("where", ["has_ended", "candidates"])
+@pytest.mark.parametrize("where", ["has_ended", "candidates", "answers"])
 async def test_where_the_provider_refuses_to_tell_of_a_job_the_run_stops_and_a_later_one_takes_its_answers(jobs, where):
     first = jobs.connect()
     turn = first.store.turn_id("a-0", {"say": "a"})
     job = first.store.announce({turn: 3.0})
     jobs.made, jobs.breaks[where] = {"batch-0": [turn]}, [REFUSED]
-    if where == "has_ended":
+    if where != "candidates":
         first.store.sent(job, "batch-0")
     (error,) = await asked(first, "a")
     assert (error.meaning, error.may_cost) == ("lasting", True)
@@ -728,6 +740,16 @@ async def test_where_the_provider_refuses_to_tell_of_a_job_the_run_stops_and_a_l
     again = jobs.connect()
     assert await asked(again, "a") == ["batch-0: [redacted]"] and not jobs.taken
     await again.close()
+
+
+async def test_a_job_that_was_taken_and_failed_is_found_again_and_its_turns_are_refused(jobs):
+    first = jobs.connect()
+    turn = first.store.turn_id("a-0", {"say": "a"})
+    first.store.announce({turn: 3.0})
+    jobs.made, jobs.breaks["answers"] = {"batch-0": [turn]}, [JobFailedError("no such model")] * 2
+    (error,) = await asked(first, "a")
+    assert error.meaning == "refused" and not jobs.taken and not first.store.open_jobs
+    await first.close()
 
 
 async def test_a_turn_that_a_job_did_not_come_to_may_be_asked_again(jobs):
