@@ -169,7 +169,8 @@ class ApiEngine(Engine):
             cost += error.price
             if error.meaning == "filtered":
                 filtered = Answer("", "content_filter", "", Usage(), {})
-                return self._reply(request, filtered, cost, time.monotonic() - start)
+                reply = self._reply(request, filtered, cost, time.monotonic() - start)
+                return dataclasses.replace(reply, retries=attempt - 1)
             # An endpoint that gave probabilities before may have passed this request to a server that does not.
             if error.unscored and not self._scored:
                 raise self._close(f"{error}; the suite asks for probabilities of labels, written answers need none")

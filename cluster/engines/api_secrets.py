@@ -77,8 +77,8 @@ def _check_texts(where: str, value: Any, keys: Collection[str]) -> None:
             _check_texts(f"{where}.{name}" if where else str(name), inner, keys)
     elif _holds_key(value, keys):
         raise ValueError(
-            f"{where} holds what looks like an API key, which would be stored with the run: put the key into the "
-            "environment (model.engine.api_key_env and model.engine.headers name its variables)"
+            f"{where or 'a setting'} holds what looks like an API key, which would be stored with the run: put the key into "
+            "the environment (model.engine.api_key_env and model.engine.headers name its variables)"
         )
 
 

@@ -183,7 +183,7 @@ class ProviderEngine(ApiEngine, abc.ABC):
 
     def drawn(self) -> dict[str, Any]:
         """Sampling parameters as they are sent."""
-        sent = {name: getattr(self.sampling, name) for name in self.always_sent}
+        sent = {name: getattr(self.sampling, name) for name in sorted(self.always_sent)}
         sent |= self._changing()
         drawn = {}
         for name, value in sent.items():

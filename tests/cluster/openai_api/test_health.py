@@ -95,16 +95,6 @@ async def test_start_asks_whether_the_endpoint_is_there_and_takes_the_key(stub):
         await OpenAIEngine(engine(stub)._form.sampling, "stub", "http://127.0.0.1:9/v1").start()
 
 
-async def test_health_asks_only_an_endpoint_that_was_not_heard_of_lately(stub, monkeypatch):
-    made = engine(stub)
-    await made.complete(request())
-    await made.check_health()
-    assert stub.asked_for_models == 0
-    monkeypatch.setattr(api_engine, "QUIET_SECONDS", 0.0)
-    await made.check_health()
-    assert stub.asked_for_models == 1 and len(stub.bodies) == 1
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "trouble", [(503, b"{}"), lambda handler: time.sleep(1), lambda handler: handler.connection.close()]

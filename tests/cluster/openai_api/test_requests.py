@@ -1,7 +1,6 @@
 """What the API engine sends."""
 
 import base64
-import dataclasses
 import io
 from dataclasses import dataclass
 from typing import ClassVar
@@ -41,72 +40,6 @@ def test_pictures_are_sent_as_png_with_the_very_pixels():
     url = sent["content"][1]["image_url"]["url"]
     pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(url.removeprefix("data:image/png;base64,")))))
     assert (pixels == Dot(77).render()).all()
-
-
-async def test_models_that_think_first_are_sent_what_they_take(stub):
-    thinking = Sampling(max_tokens=50, temperature=1.0)
-    await engine(stub, thinking, reasoning=True).complete(request())
-    assert stub.bodies[0]["max_completion_tokens"] == 50
-    assert not {"max_tokens", "temperature", "top_p"} & set(stub.bodies[0])
-    with pytest.raises(ValueError, match=r"model\.sampling\.temperature=1"):
-        engine(stub, reasoning=True)
-
-
-async def test_constrained_replies_need_a_server_that_can(stub):
-    with pytest.raises(EngineClosedError, match="decoding=free"):
-        await engine(stub).complete(request(options=("a", "b")))
-    await engine(stub, choices="vllm").complete(request(options=("a", "b")))
-    assert stub.bodies[0]["structured_outputs"] == {"choice": ["a", "b"]}
-    with pytest.raises(EngineClosedError, match="decoding=free"):
-        await engine(stub).complete(request(schema='{"type": "array"}'))
-    await engine(stub, choices="vllm").complete(request(schema='{"type": "array"}'))
-    assert stub.bodies[1]["structured_outputs"] == {"json": {"type": "array"}}
-
-
-SAMPLED = Sampling(
-    max_tokens=7,
-    temperature=0.5,
-    top_p=0.9,
-    top_k=20,
-    min_p=0.1,
-    presence_penalty=-0.5,
-    frequency_penalty=0.25,
-    repetition_penalty=1.1,
-    stop=("END",),
-)
-
-
-async def test_every_sampling_parameter_is_sent(stub):
-    await engine(stub, SAMPLED).complete(request(number=3))
-    sent = stub.bodies[0]
-    asked = dataclasses.asdict(SAMPLED) | {"stop": ["END"], "seed": 3}
-    del asked["extra"]  # parameters of vLLM alone
-    assert {name: sent[name] for name in asked} == asked
-
-
-async def test_what_changes_nothing_is_not_sent_to_endpoints_that_may_not_know_it(stub):
-    await engine(stub).complete(request())
-    assert set(stub.bodies[0]) == {"model", "messages", "max_tokens", "temperature", "top_p"}
-
-
-async def test_reasoning_effort_and_further_parameters_are_sent_as_they_are(stub):
-    extra = {"chat_template_kwargs": {"enable_thinking": False}, "provider": {"order": ["x"]}, "top_p": None}
-    await engine(stub, reasoning_effort="low", extra_body=extra).complete(request())
-    sent = stub.bodies[0]
-    assert sent["reasoning_effort"] == "low" and "top_p" not in sent
-    assert (sent["chat_template_kwargs"], sent["provider"]) == ({"enable_thinking": False}, {"order": ["x"]})
-
-
-async def test_a_parameter_of_ones_own_that_is_refused_is_named(stub):
-    stub.script = [(400, "Unrecognized request argument supplied: 'verbosity'", {})]
-    with pytest.raises(EngineClosedError, match="does not take verbosity"):
-        await engine(stub, extra_body={"verbosity": "low"}).complete(request())
-
-
-@pytest.mark.parametrize("name", ["messages", "model", "n", "stream", "reasoning_effort", "temperature", "max_tokens"])
-def test_every_setting_has_one_place(stub, name):
-    with pytest.raises(ValueError, match=name):
-        engine(stub, extra_body={name: 1})
 
 
 async def test_models_that_reason_first_are_not_asked_for_label_probabilities(stub):

@@ -80,16 +80,6 @@ async def test_a_request_that_fails_while_others_are_answered_fails_alone(stub):
         await bad
 
 
-async def test_a_request_that_fails_with_nobody_beside_it_fails_alone_too(stub, monkeypatch):
-    monkeypatch.setattr(api_engine, "OUTAGE_SECONDS", 0.1)
-    stub.poison = "poison"
-    made = engine(stub, max_tries=3)
-    with pytest.raises(PlayerError, match="broken"):
-        await made.complete(request(said="poison"))
-    assert sum("poison" not in json.dumps(body) for body in stub.bodies) == 1
-    assert (await made.complete(request())).text == "hello"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize("asked", [{"retry-after": "0.7"}, {"retry-after-ms": "700", "retry-after": "90"}], ids=str)
@@ -155,16 +145,3 @@ async def test_after_the_wait_all_go_on(stub):
     made = engine(stub, max_num_seqs=2)
     replies = await asyncio.gather(*(made.complete(request(n)) for n in range(6)))
     assert len(replies) == 6 and len(stub.bodies) == 7
-
-
-async def test_who_asks_to_wait_for_hours_stops_the_run(stub):
-    stub.script = [(429, "daily limit", {"retry-after": "7200"})]
-    with pytest.raises(EngineClosedError, match=r"asks to wait 2\.0 hours.*daily limit"):
-        await engine(stub).complete(request())
-    assert len(stub.bodies) == 1
-
-
-@pytest.mark.parametrize("nonsense", ["soon", "", "nan", "inf", "-5", "0", pytest.param(in_seconds(-99), id="past")])
-async def test_nonsense_in_retry_after_is_no_wait_of_its_own(stub, nonsense):
-    stub.script = [(429, "slow down", {"retry-after": nonsense}), "answer"]
-    assert (await engine(stub).complete(request())).text == "hello"

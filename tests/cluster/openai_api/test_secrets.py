@@ -36,14 +36,6 @@ async def test_blanks_around_a_key_do_no_harm(stub, monkeypatch):
     assert stub.headers[0]["authorization"] == f"Bearer {KEY}"
 
 
-@pytest.mark.parametrize("key", ["sk-one\nsk-two", "sk-one two", "sk-schlüssel"])
-def test_what_can_be_no_key_is_refused_and_not_shown(stub, monkeypatch, key):
-    monkeypatch.setenv("OPENAI_API_KEY", key)
-    with pytest.raises(ValueError, match="OPENAI_API_KEY") as error:
-        engine(stub)
-    assert "sk-" not in str(error.value)
-
-
 @pytest.mark.parametrize("key", [None, "", "\n"])
 async def test_only_an_endpoint_of_ones_own_does_without_a_key(stub, monkeypatch, key):
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
@@ -115,16 +107,6 @@ def test_plain_settings_are_no_secrets(monkeypatch):
     )
 
 
-@pytest.mark.parametrize(
-    "url",
-    [SECRET, f"http://{SECRET}@host/v1", f"https://host/v1?key={SECRET}", "http://host:0/v1", "http://host:65536/v1"],
-)
-def test_the_engine_itself_refuses_addresses_with_secrets_or_without_a_port_to_be_reached(stub, url):
-    with pytest.raises(ValueError, match="base_url") as error:
-        OpenAIEngine(Sampling(), model="stub", base_url=url)
-    assert SECRET not in str(error.value)
-
-
 def test_an_address_that_no_run_would_record_is_refused(monkeypatch, stub):
     monkeypatch.setenv("OPENAI_BASE_URL", f"http://{SECRET}@host/v1")
     with pytest.raises(ValueError, match="OPENAI_BASE_URL") as error:
@@ -152,19 +134,6 @@ async def test_a_header_of_ones_own_takes_the_keys_place_and_is_kept_out_of_erro
     assert "hunter2" not in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["X-A", "Host", "Content-Length", "X A", ""])
-def test_headers_that_cannot_be_sent_are_refused(stub, name):
-    with pytest.raises(ValueError, match="headers") as error:
-        engine(stub, headers={name: "one\r\nX-B: hunter2" if name == "X-A" else "hunter2"})
-    assert "hunter2" not in str(error.value)
-
-
-def test_a_header_whose_variable_is_not_set_is_named(stub, monkeypatch):
-    monkeypatch.delenv("MY_TOKEN", raising=False)
-    with pytest.raises(ValueError, match="MY_TOKEN is not set"):
-        engine(stub, headers={"X-Other-Key": "env:MY_TOKEN"})
-
-
 NASTY = "\x1b[31mred\x1b[0m \x1b]0;title\x07 a\u202eb\u2066c\u200bd \x00\x07\x9b2J \r\n e\u2028f"
 
 
@@ -180,10 +149,6 @@ async def test_control_characters_of_an_endpoint_reach_nobody(stub, status):
 @pytest.mark.parametrize("text", [f"your key {KEY[:9]}\u200b{KEY[9:]}", f"your key {KEY[:9]}\x1b[1m{KEY[9:]}"])
 def test_a_key_is_found_between_control_characters(text):
     assert "abcdefgh" not in clean(text, [KEY]) and KEY[-4:] not in clean(text, [KEY])
-
-
-def test_long_errors_are_cut():
-    assert len(clean("word " * 100_000, [])) <= 5000
 
 
 @pytest.mark.parametrize("echo", [KEY, f"Bearer {KEY}", KEY[:20], KEY[5:], "Basic hunter2-hunter2", "hunter2-hunter2"])

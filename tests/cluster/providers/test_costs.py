@@ -54,27 +54,6 @@ def test_tokens_that_are_none_count_with_the_most_that_they_may_be(made_engines,
     assert price == pytest.approx([0.705, 0.06, 0.75, 0.015])
 
 
-IN_PARTS = {
-    "anthropic": {
-        "input_tokens": 10,
-        "cache_read_input_tokens": 500,
-        "cache_creation_input_tokens": 30,
-        "output_tokens": 5,
-    },
-    "bedrock": {"inputTokens": 10, "cacheReadInputTokens": 500, "cacheWriteInputTokens": 30, "outputTokens": 5},
-    "gemini": {"prompt_token_count": 540, "cached_content_token_count": 500, "candidates_token_count": 5},
-    "responses": {"input_tokens": 540, "input_tokens_details": READ_AND_WRITTEN, "output_tokens": 5},
-    "chat": {"prompt_tokens": 540, "prompt_tokens_details": READ_AND_WRITTEN, "completion_tokens": 5},
-}
-
-
-@pytest.mark.parametrize("name", IN_PARTS)
-def test_tokens_read_from_a_cache_and_written_into_it_are_counted_apart(made_engines, name):
-    usage = "usage_metadata" if name == "gemini" else "usage"
-    told = made_engines[name].read_usage({**ANSWERS[name](1, 1), usage: IN_PARTS[name]})
-    assert told == Usage(540, 5, cached=500, written=0 if name == "gemini" else 30)
-
-
 @pytest.fixture(scope="module")
 def made_engines():
     """Engines by name; nothing is sent."""

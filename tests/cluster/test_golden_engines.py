@@ -1,0 +1,487 @@
+"""What engines behind endpoints send, read, refuse, pay and wait, on record in ``tests/golden``: any word or figure shows."""
+
+import asyncio
+import datetime
+import json
+import math
+import os
+import re
+from types import SimpleNamespace
+from unittest.mock import MagicMock
+
+import pytest
+
+from cluster.engines import api_answer, api_engine, api_errors, api_limited, api_request, api_secrets, limits
+from cluster.engines.api_answer import Answer, Usage
+from cluster.engines.api_errors import EndpointError, error_from
+from cluster.engines.api_request import RequestForm
+from cluster.engines.base import Request, Sampling
+from cluster.engines.limits import AdaptiveConcurrency, PerMinute
+from cluster.engines.openai_api import OpenAIEngine
+from cluster.engines.prompt_bound import PromptBound
+from cluster.engines.providers import errors, prices
+from cluster.engines.providers.thoughts import Thoughts
+from cluster.engines.redaction import redacted
+from evals.types import message
+from tests.cluster.openai_api.test_requests import Dot
+from tests.cluster.providers.engines import SETTINGS
+from tests.golden import check_said, plain
+
+KEY = "sk-test-abcdefgh-secret-9876"
+NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+PNG = re.compile(r"iVBORw0KGgo[\w+/=]+")
+"""A picture in base64, as machines may compress it."""
+TEXTS = ("answers", "refusals", "requests", "replies", "settings", "raised", "tries", "secrets")
+
+
+def shown(value) -> str:
+    if isinstance(value, EndpointError):
+        return meant(value)
+    return PNG.sub("PNG", value if isinstance(value, str) else plain(value)).replace(KEY, "KEY")
+
+
+# --- answers and refusals of an endpoint ---
+
+
+def chat(content="A", finish="stop", usage=None, top=None, **fields) -> dict:
+    """A chat completion; ``top`` are the first token's most likely values."""
+    choice = {"message": {"content": content, **fields}, "finish_reason": finish}
+    if top is not None:
+        values = [{"token": token, "logprob": value} for token, value in top]
+        choice["logprobs"] = {"content": [{"top_logprobs": values}]}
+    return {"choices": [choice], "usage": usage}
+
+
+PARTS = [
+    {"type": "thinking", "thinking": [{"type": "text", "text": "Hm "}, {"text": "so."}, 5]},
+    {"type": "reasoning", "thinking": "", "text": "And ", "summary": "no"},
+    {"type": "reasoning", "summary": [{"text": "then."}]},
+    {"type": "thinking"},
+    {"type": "text", "text": "A"},
+    {"type": "output_text", "text": "B"},
+    {"text": "C"},
+    {"type": "text", "text": None},
+]
+
+
+def tokens(prompt=None, completion=None, total=None, cached=None, reasoning=None, written=None, **fields) -> dict:
+    details = {"cached_tokens": cached, "cache_write_tokens": written}
+    found = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total, **fields}
+    thoughts = {"completion_tokens_details": {"reasoning_tokens": reasoning}, "prompt_tokens_details": details}
+    return {"usage": {**found, **thoughts}}
+
+
+def read(data, scored=False) -> str:
+    try:
+        return plain(api_answer.read_answer(data, scored))
+    except EndpointError as error:
+        return meant(error)
+
+
+STATUSES = (0, 301, 302, 303, 307, 308, 399, 400, 401, 402, 403, 404, 405, 408, 409, 418, 422, 425, 429, 499)
+STATUSES += (500, 503, 504, 524)
+NAMES = ["stop", "top_p", "model", "n", "max_tokens", "seed", "top_k"]
+
+
+def meant(error: EndpointError) -> str:
+    """All that a refusal means."""
+    kinds = [name for name in ("too_many", "unreadable", "unscored", "may_cost") if getattr(error, name)]
+    words = str(error) if len(str(error)) < 200 else f"{str(error)[:20]}...{str(error)[-3:]} of {len(str(error))}"
+    if error.words not in words:
+        words += f", words ...{error.words[-5:]} of {len(error.words)}"
+    told = {"param": error.param, "wait": plain(error.retry_after), "stated": error.stated, "names": error.named(NAMES)}
+    about = [f"{name} {value}" for name, value in told.items() if value and value != "0"]
+    return f"{words} -> {', '.join([error.meaning, *kinds, *about])}"
+
+
+def meanings(words) -> dict:
+    found = {}
+    for status in STATUSES:
+        found.setdefault(error_from(status, {}, words, ()).meaning, []).append(status)
+    return found
+
+
+# --- engines of providers, without their clients ---
+
+PLAIN = Sampling(max_tokens=4000, temperature=1.0)
+ODD_SAMPLING = Sampling(7, 0.0, 0.9, 5, 0.1, 0.2, -0.3, 1.1, ("x", "y"))
+FIRST = (message("system", "Play.", "Be brief."), message("user", "Look:", Dot(9), " \n", Dot(9)))
+REPLIED = (*FIRST, message("assistant", "A"), message("user", "", "More."))
+LATER = (*REPLIED, message("assistant", "B"), message("user", "On."))
+FORMS = {
+    "plain": RequestForm("m", PLAIN),
+    "greedy": RequestForm("m", Sampling()),
+    "all": RequestForm("m", ODD_SAMPLING, extra_body={"top_k": None, "max_tokens": None, "user": "u"}),
+    "reasoning": RequestForm("m", PLAIN, reasoning=True, reasoning_effort="high"),
+    "vllm": RequestForm("m", PLAIN, "vllm", reasoning_effort="none"),
+}
+DOLLARS = {"prompt_price": 1.0, "completion_price": 100.0, "cache_read_price": 0.1, "cache_write_price": 10.0}
+
+
+made = {}
+"""Engines, of which each is made once."""
+
+
+def make(name, **settings):
+    engine, usual = SETTINGS[name]
+    key = f"{name} {settings}"
+    if key not in made:
+        made[key] = engine(**{"sampling": PLAIN, "base_url": "http://127.0.0.1:9/v1/", **usual, **settings})
+    return made[key]
+
+
+def request(turn=0, chat=FIRST, **fields) -> Request:
+    return Request(f"a-b-{turn}", chat, **{"seed": 2**31 + 5, **fields})
+
+
+ASKED = {
+    "plain": request(),
+    "text alone": request(chat=(message("user", "Go."),), seed=3),
+    "labels": request(labels=("A", "B")),
+    "options": request(options=("A", "B"), schema='{"type": "object"}'),
+    "schema": request(schema='{"type": "object"}'),
+}
+
+
+def written(form, asked) -> str:
+    """What is sent for a turn and what of it may be refused, or why nothing is sent."""
+    body = form.body(asked)
+    return form.lacks(asked) or f"{json.dumps(body)}\n{sorted(form.parameter_names(body))}"
+
+
+def later(engine, reply) -> str:
+    """What is sent for the third turn, after a first reply that came with thoughts and other replies that came elsewhere."""
+    nothing = Usage()
+    for text, kept in (("A", reply), ("other", [{"text": "other"}])):
+        engine._reply(request(), Answer(text, "stop", "", nothing, {}, kept), 0, 0)
+    labeled = request(labels=("B",), chat=REPLIED)
+    engine._reply(labeled, Answer("B", "stop", "", nothing, {"B": 0.0}, [{"text": "no"}]), 0, 0)
+    return json.dumps(engine.body(request(1, LATER)))
+
+
+def bounds(asked, body) -> str:
+    """Tokens of a prompt: as guessed, at most, and at most after an answer told what such a prompt has."""
+    bound = PromptBound()
+    before = bound.most_tokens(asked, body)
+    bound.learn(asked, 301)
+    return f"{api_request.expected_tokens(asked)}, {before}, {bound.most_tokens(asked, body)}"
+
+
+def told(engine, reply) -> str:
+    """What a reply says, and its price in millionths."""
+    usage = engine._usage_or_nothing(reply)
+    price = plain(engine._endpoint._price_of(usage) * 1e6)
+    try:
+        answer = plain(engine._read_or_refuse(reply, False))
+    except EndpointError as error:
+        answer = meant(error)
+    return f"{answer}\n{plain(usage)} costs {price}"
+
+
+def addresses(name) -> str:
+    own = {"region": "here"} if name == "bedrock" else {}
+    engine = make(name)
+    return f"{engine.package} {engine.extra} {engine.address} {make(name, base_url=None, **own).address}"
+
+
+def checked(name, settings) -> str:
+    engine = SETTINGS[name][0]
+    try:
+        engine.check_settings(settings)
+        refusal = ""
+    except ValueError as error:
+        refusal = f"{error}\n"
+    return f"{refusal}{engine.price_note(settings)}\n{engine.known_prices(settings)}"
+
+
+def at_once(name) -> str:
+    """How much is asked at once and kept, in batches where there are some; and what concerns no answer."""
+    engine = make(name, batch=bool(SETTINGS[name][0].batches), batch_requests=7, max_num_seqs=3)
+    most = (engine.max_num_seqs, engine._endpoint.concurrency.most, engine._thoughts._most)
+    return f"{most}, {engine._endpoint.spend._until_billed}; {' '.join(sorted(engine.operational))}"
+
+
+# --- what clients raise, and what they want back ---
+
+
+def raised(name, words="it broke", bases=(Exception,), **fields):
+    """What a client might raise."""
+    error = type(name, bases, {})(words)
+    vars(error).update(fields)
+    return error
+
+
+def after(error, cause, context=None):
+    error.__cause__, error.__context__ = cause, context
+    return error
+
+
+def deep(number):
+    """An error that another one led to, and so on."""
+    error = raised("ConnectError")
+    for _ in range(number):
+        error = after(raised("Outer"), error)
+    return error
+
+
+def response(text="", headers=(), consumed=False):
+    """A client's response."""
+    return SimpleNamespace(text=text, headers=dict(headers), is_stream_consumed=consumed)
+
+
+AWS = {
+    "ResponseMetadata": {"HTTPStatusCode": 429, "HTTPHeaders": {"Retry-After": "3"}},
+    "Error": {"Message": "slow", "Code": "C"},
+}
+GOOGLE = {"error": {"message": "slow", "details": [{"retryDelay": "34.5s"}]}}
+USED_UP = {"X-RateLimit-Remaining-Tokens": " 0", "x-ratelimit-reset-tokens": "1m30s"}
+
+
+def refused(error) -> str:
+    return meant(
+        errors.endpoint_error(error, [KEY], lambda status, words: 401 if "API_KEY_INVALID" in words else status)
+    )
+
+
+def remembered(name) -> str:
+    """What is given back to a turn where the latest two of three episodes are kept."""
+    thoughts = Thoughts(2)
+    said = (message("user", "Go."), message("assistant", "A"), message("user", "On."), message("assistant", "A"))
+    for episode in "abc":
+        thoughts.keep(Request(f"{episode}-0", said[:1]), "A", f"{episode}0")
+        thoughts.keep(Request(f"{episode}-1", said[:3]), "A", f"{episode}1")
+    in_parts = (message("user", "Go."), message("assistant", "A", "B"), message("assistant", Dot(9)))
+    found = []
+    for asked in ((*said, message("user", ".")), in_parts, said[:1]):
+        try:
+            found.append(plain(thoughts.earlier(Request(name, asked))))
+        except Exception as error:
+            found.append(str(error)[:40])
+    return ", ".join(found)
+
+
+# --- tries of requests, on a clock of their own ---
+
+
+class Clock:
+    """Seconds that pass only where somebody sleeps; it notes for how long."""
+
+    def __init__(self):
+        self.now, self.slept = 1000.0, []
+
+    def __call__(self):
+        return self.now
+
+    async def sleep(self, seconds):
+        self.now += seconds
+        if seconds:
+            self.slept.append(seconds)
+        await asyncio.sleep(0)
+
+
+clock = Clock()
+
+
+class Scripted:
+    """A connection that answers as scripted: an answer, an error, or seconds of silence; the last one repeats."""
+
+    base_url = "the endpoint"
+
+    def __init__(self, script):
+        self.script, self.asked, self.notes, self.checks = list(script), [], [], 0
+        self.silent_seconds = 0.0
+
+    def _next(self):
+        return self.script.pop(0) if len(self.script) > 1 else self.script[0]
+
+    async def complete(self, body, name=""):
+        self.asked.append(name)
+        step = self._next()
+        if isinstance(step, int | float):
+            clock.now += step
+            step = self._next()
+        if isinstance(step, EndpointError):
+            raise step
+        return step
+
+    def counted_before(self, body, name="", most=0.0):
+        self.notes.append(f"most {plain(most)}")
+
+    def note_price(self, body, name, price, unreadable=False):
+        self.notes.append(f"{name} {plain(price)}{' unreadable' if unreadable else ''}")
+
+    async def check(self):
+        self.checks += 1
+        if isinstance(self.script[0], EndpointError):
+            raise self.script[0]
+
+    def redacted(self, text):
+        return text.replace("secret", "***")
+
+    async def close(self):
+        self.notes.append("closed")
+
+
+GOOD = chat("A secret", reasoning="a secret", usage={"prompt_tokens": 30, "completion_tokens": 4})
+SCORES = [("Z", -0.3), ("B", -1.6), ("A", -3.0)]
+SCORED = chat("Z", "length", {"prompt_tokens": 30, "completion_tokens": 1}, SCORES)
+BUSY, DOWN, ODD = EndpointError("busy", 429), EndpointError("down", 503), EndpointError("odd", unreadable=True)
+SOON, LONG_AFTER, NEVER = (EndpointError("wait", 503, retry_after=seconds) for seconds in (3, 600, 601))
+BILLED = EndpointError("gone", may_cost=True)
+USED = {"usage": {"prompt_tokens": 20, "completion_tokens": 2}}
+STATED = EndpointError("told", 500, may_cost=True, stated=USED)
+UNSCORED = EndpointError("no top", unreadable=True, unscored=True)
+LONG = EndpointError("long", 400, words="context size")
+FILTER, NO, KEYLESS = (
+    EndpointError("f", 400, words="content_filter"),
+    EndpointError("no", 400),
+    EndpointError("key", 401),
+)
+DEAR = {"prompt_price": 1000.0, "completion_price": 10_000.0, "cache_read_price": 100.0}
+HERE = "http://127.0.0.1:9/v1"
+
+
+async def _told_of_tries(script, requests, labels, settings) -> str:
+    made = OpenAIEngine(Sampling(max_tokens=50, temperature=1.0), "m", HERE, max_tries=3, **DEAR, **settings)
+    made._endpoint.http = through = Scripted(script)
+    said = []
+    for number in range(requests):
+        clock.slept.clear()
+        began = clock.now
+        try:
+            asked = Request(f"r{number}", (message("user", "Go."),), labels=labels, seed=number)
+            text = plain(await made.complete(asked))
+        except Exception as error:
+            text = f"{type(error).__name__} {getattr(error, 'kind', '')}: {error}"
+        said.append(f"{text}; slept {plain(clock.slept)} of {plain(clock.now - began)}")
+    account = plain(await made.settle(9, 0.0))
+    await made.close()
+    said += [f"asked {' '.join(through.asked)}", f"noted {', '.join(through.notes)}"]
+    return "\n".join([*said, f"{account}, limit {plain(made._endpoint.concurrency.limit)}"])
+
+
+def tried(*script, requests=2, labels=(), **settings) -> str:
+    """Some requests after one another, and what is noted meanwhile."""
+    return asyncio.run(_told_of_tries(script, requests, labels, settings))
+
+
+async def _told_of_health(silent, trouble) -> str:
+    made = OpenAIEngine(Sampling(), "m", HERE)
+    made._endpoint.http = through = Scripted([trouble])
+    through.silent_seconds = silent
+    said = []
+    for call in (made.check_health, made.start, made.close, made.check_health):
+        try:
+            said.append(f"{call.__name__} {await call()}, {through.checks}")
+        except EndpointError as error:
+            said.append(f"{call.__name__}: {error}, {through.checks}")
+    return "; ".join(said)
+
+
+def health(silent, trouble) -> str:
+    """Checks of an endpoint that has been silent for so long, and then of one that is closed; and how often it was asked."""
+    return asyncio.run(_told_of_health(silent, trouble))
+
+
+def waits(budget) -> list[float]:
+    """Seconds to wait for amounts that are asked for at some times; half of one is given back each time."""
+    now = [0.0]
+    bucket, found = PerMinute(budget, clock=lambda: now[0]), []
+    for now[0], amount in ((0, 1), (0, 5), (0, 60), (10, 1), (600, 1), (600, 7), (600, 6), (1200, 0)):
+        found.append(bucket.delay(amount))
+        bucket.correct(-0.5)
+    return found
+
+
+def concurrency() -> str:
+    now, said = [0.0], []
+    adaptive = AdaptiveConcurrency(8, clock=lambda: now[0])
+    for now[0], what in (
+        (0, "-"),
+        (0.9, "-"),
+        (1.0, "-"),
+        (1.5, "+"),
+        (1.5, "+"),
+        (2.0, "-"),
+        (3, "-"),
+        (4, "-"),
+        (4, "+"),
+    ):
+        if what == "-":
+            adaptive.too_many()
+        else:
+            adaptive.success()
+        said.append(f"{now[0]} {what}{plain(adaptive.limit)}")
+    for _ in range(40):
+        adaptive.success()
+    said.append(plain(adaptive.limit))
+    for seconds in (3, 1, 5, 0):
+        adaptive.hold(seconds)
+        said.append(f"hold {seconds}: {plain(adaptive.held)}")
+    now[0] += 5.5
+    return ", ".join([*said, plain(adaptive.held)])
+
+
+# --- what comes over HTTP ---
+
+
+def parsed(answer: bytes) -> str:
+    """An answer of an endpoint whose key is known."""
+    if "openai" not in made:
+        made["openai"] = OpenAIEngine(Sampling(), "m", HERE)
+    try:
+        return plain(made["openai"]._endpoint.http._parse(answer))
+    except EndpointError as error:
+        return meant(error)
+
+
+# --- settings and secrets ---
+
+ENVIRONMENT = {
+    "OPENAI_API_KEY": KEY,
+    "MY_PASSWORD": " hunter2-Hunter22xx\n",
+    "TWO_WORDS": "two words",
+    "TWO_LINES": "a\nb",
+    "SHORT_TOKEN": "short-1",
+    "MY_KEYS": "plain text",
+    "AWS_ACCESS_KEY_ID": KEY,
+    "AWS_SECRET_ACCESS_KEY": KEY,
+    **{f"{name}_API_KEY": KEY for name in ("ANTHROPIC", "GEMINI", "AZURE_OPENAI", "OPENROUTER")},
+}
+
+
+def openai(**settings) -> str:
+    http = OpenAIEngine(**{"sampling": Sampling(), "model": "m", "base_url": "http://h", **settings})._endpoint.http
+    sent = {name: value for name, value in http._client.headers.items() if name != "user-agent"}
+    return f"{http.base_url}, {http._secrets}, {sent}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _without_network():
+    """Engines are made without clients; only the clock of this module passes."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if api_secrets._SECRET_VARIABLE.search(name)]:
+            patch.delenv(name)
+        patch.delenv("OPENAI_BASE_URL", raising=False)
+        for name, value in ENVIRONMENT.items():
+            patch.setenv(name, value)
+        for engine, _ in SETTINGS.values():
+            patch.setattr(engine, "_make_client", lambda engine, key, headers: MagicMock())
+        patch.setattr(api_errors, "time", SimpleNamespace(time=lambda: 60.0))
+        patch.setattr(api_engine, "random", SimpleNamespace(uniform=lambda low, high: high))
+        own = SimpleNamespace(**{**vars(asyncio), "sleep": clock.sleep})
+        for module in (api_engine, api_limited, limits):
+            patch.setattr(module, "asyncio", own)
+        patch.setattr(api_engine, "time", SimpleNamespace(monotonic=clock))
+        patch.setattr(AdaptiveConcurrency.__init__, "__defaults__", (1.0, clock))
+        patch.setattr(PerMinute.__init__, "__defaults__", (clock,))
+        make("bedrock"), openai()  # what takes long to import
+        yield
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_engines_say_what_is_on_record(text):
+    named = {name: getattr(api_answer, name) for name in ("read_answer", "read_usage", "usage_in_parts")}
+    for module in (api_errors, api_secrets, errors, prices):
+        named |= vars(module)
+    check_said(f"engines_{text}", {**named, "nan": math.nan, "redacted": redacted, **globals()}, shown)
