@@ -1,23 +1,27 @@
 """Runs as a notebook sees them: typed rows, things that show themselves, and nothing of a model taken for markup."""
 
-import base64
-import io
+import dataclasses
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
-from PIL import Image
 
 import raycade
 from cluster.errors import UserError
+from cluster.notebook import EpisodeOfRun, NotebookRun, html
 from cluster.notebook.frames import OF_EPISODE, episodes_table, turns_table
 from cluster.storage.stored_run import Run
-from envs.picture import render_description
+from evals.figures import Figure
+from evals.stats.intervals import Estimate
+from evals.tables import Table
+from evals.view import EpisodeView, StepView
 from tests.cluster.conftest import ROOT
+from tests.golden import check_golden
 from tests.small_runs import small_run
 from tests.viewer_runs import calm_rows, hostile_rows, write_run
 
@@ -96,22 +100,53 @@ def test_what_cannot_be_had_is_named(folder, tmp_path, monkeypatch):
         raycade.walk  # noqa: B018
 
 
-@pytest.mark.slow
-def test_everything_shows_itself(folder):
-    found = raycade.runs(folder)
-    assert {each.path.name for each in found} == {"calm", "wild"} and len(found[:1]) == 1
-    assert "<td>calm</td>" in found._repr_html_()
-    run = next(each for each in found if each.path.name == "calm")
-    assert all((each._repr_html_() in run._repr_html_()) == each.table.headline for each in run.tables.values())
-    assert "<caption>Episodes</caption>" in run._repr_html_() and "| player |" in repr(run.tables["coverage"])
-    figure = next(iter(run.figures.values()))
-    assert Image.open(io.BytesIO(figure._repr_png_())).width > 500 and "<figcaption>" in figure._repr_html_()
-    kidgym = run.episodes(("episode_id", "suite"), frame="arrow").to_pylist()
-    shown = run.episode(next(row["episode_id"] for row in kidgym if row["suite"] == "kidgym"))
-    png = shown.pictures[0]._repr_png_()
-    width, height, _ = render_description(shown.pictures[0].description)[1].shape
-    assert Image.open(io.BytesIO(png)).size == (height, width)
-    assert base64.b64decode(re.search('base64,([^"]*)', shown._repr_html_())[1]) == png
+def test_what_shows_itself_is_on_record(monkeypatch):
+    for module, name in (("evals.report.draw", "draw"), ("evals.viewer.episode", "png_of")):
+        drawn = SimpleNamespace(
+            **{name: lambda *drawn: " as ".join(getattr(each, "name", each) for each in drawn).encode()}
+        )
+        monkeypatch.setitem(sys.modules, module, drawn)
+
+    def render(description):
+        if "gone" in description:
+            raise ValueError("no such <picture>")
+        return None, description.upper()
+
+    monkeypatch.setattr(html, "render_description", render)
+    parts = [
+        {"picture": None, "text": "a < b"},
+        {"picture": "first"},
+        {"picture": None, "text": None},
+        {"picture": "gone"},
+    ]
+    shown = ({"role": "system", "parts": parts[:2]}, {"role": "user", "parts": parts[2:]})
+    steps = [
+        StepView(shown, "<b>\x1b[2J", "not shown", None, "none"),
+        StepView((), "", "", "<go>", "tag", best="<stay>"),
+    ]
+    rows = [["a", 1.5, True, None, Estimate(0.5, 0.25, 0.75, 8)]] * 61
+    table = Table(
+        "one", "T <1>", ("a & b", "n", "yes", "none", "share"), tuple(map(tuple, rows)), ("Note <2>",), headline=True
+    )
+    tables = [table, dataclasses.replace(table, name="two", rows=table.rows[:1], headline=False)]
+    tables.append(dataclasses.replace(table, name="three", rows=table.rows[:60], notes=()))
+    said = [html.escaped("<" + "é" * count) for count in (0, 1999, 2000, 3234)] + [html.escaped("a&b", 2)]
+    for status, success, count in (("done", True, 2), ("done", False, 20), ("failed", None, 21), ("done", None, 0)):
+        row = {"player": "p<", "suite": "s", "task": "t", "level": "l", "mode": "m", "index": 7, "repeat": 9}
+        view = EpisodeView(tuple((steps * 11)[:count]))
+        episode = EpisodeOfRun({**row, "status": status, "success": success}, view)
+        pictures = [each.description for each in episode.pictures]
+        said.append(f"{pictures[:5]} {len(pictures)}\n{episode._repr_html_()}")
+    figure = Figure("plot", "Title <3>", "lines", ())
+    monkeypatch.setattr(
+        sys.modules["cluster.notebook.runs"], "score_run", lambda stored: SimpleNamespace(tables=tables)
+    )
+    run = NotebookRun(SimpleNamespace(path=Path("runs/one"), config={"suite": 1}))
+    said += [repr(run), repr(run.config), *run.tables, run._repr_html_(), repr(run.tables["two"])]
+    said.append(html.ShownFigure(figure)._repr_html_())
+    repeated = re.compile(r"(<tr>.*?</tr>|<li>.*?</li>|<li>.*?</li><li>.*?</li>|é)(\1+)")
+    short = [repeated.sub(lambda found: f"{found[1]} x {len(found[0]) // len(found[1])}", each) for each in said]
+    check_golden("cluster_notebook", "\n\n".join(short))
 
 
 @pytest.mark.slow

@@ -1,0 +1,423 @@
+"""What rooms of the cluster say and pass on for tables of odd inputs, as on record in ``tests/golden``."""
+
+import argparse
+import re
+import socket
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow as pa
+
+from cluster.commands import challenge, repeat, replay, run, study, trained_on, watch_checkpoints
+from cluster.errors import UserError
+from cluster.launch import start_nodes
+from cluster.people import command, export, folder
+from cluster.storage import provenance
+from cluster.suite_commands.kumo import analyze, show, token_masks, transcripts
+from evals.people.study import Participant, Plan, Study
+from evals.tables import Table
+from tests.golden import check_golden
+
+
+class Said:
+    """A text of what was called, came back and was printed."""
+
+    def __init__(self, capsys, *places):
+        self.lines, self._capsys, self._places = [], capsys, places
+
+    def __call__(self, *words):
+        out, err = self._capsys.readouterr()
+        text = "".join([out, err, " ".join(map(str, words))])
+        for number, place in enumerate(self._places):
+            text = text.replace(str(place), f"PLACE{number or ''}")
+        self.lines.append(re.sub(r" at 0x[0-9a-f]+|PosixPath", "", text).rstrip())
+
+    def calls(self, name, result=None):
+        """A function that notes how it was called."""
+
+        def called(*given, **named):
+            shown = [*map(repr, given), *(f"{key}={value!r}" for key, value in named.items())]
+            self(f"-> {name}({', '.join(shown)})")
+            return result(*given, **named) if callable(result) else result
+
+        return called
+
+    def tried(self, what, function, *given, **named):
+        """Note what a function returns, or refuses with."""
+        try:
+            found = function(*given, **named)
+        except (UserError, ValueError, OSError) as error:
+            found = f"{type(error).__name__}: {error}"
+        self(f"{what}: {found}")
+        return found
+
+    def check(self, name):
+        self("")
+        check_golden(f"cluster_{name}", "\n".join(filter(None, self.lines)))
+
+
+def options(**given):
+    return argparse.Namespace(**given)
+
+
+def test_small_commands(tmp_path, capsys, monkeypatch):
+    said = Said(capsys, tmp_path)
+    monkeypatch.setattr(provenance, "versions", lambda: {"git_commit": "now", "python": "3.11"})
+    monkeypatch.setattr(provenance, "surroundings", lambda config, commit: {"template": config["name"] + commit})
+    told = [
+        {"id": "s1", "git_commit": "old", "python": "3.10", "surroundings": {"template": "a"}},
+        {"id": "s2", "git_commit": "now", "python": "3.11", "surroundings": {"template": "b"}},
+    ]
+    for planned, ours, sessions in (
+        ("ab", "ab", told[1:]),
+        ("ab", "abc", []),
+        ("abc", "ab", told),
+        ("ab", "cd", told[:1]),
+    ):
+        source = SimpleNamespace(path="RUN", planned=pa.table({"episode_id": [*planned]}), sessions=sessions)
+        settings = SimpleNamespace(plan=[SimpleNamespace(id=name) for name in ours], config="name: b")
+        said(planned, ours, "\n".join(["", *repeat.what_differs(source, settings)]))
+    monkeypatch.setattr(repeat, "repeated_settings", said.calls("settings", settings))
+    monkeypatch.setattr(repeat, "run_and_show", said.calls("run", 7))
+    monkeypatch.setattr(repeat, "what_differs", lambda *given: ["one", "two"])
+    said("repeat", repeat.repeat(Path("RUN"), ["a=1"]))
+
+    monkeypatch.setattr(replay.retest, "main", said.calls("retest"))
+    replay.main("options")
+    for name in ("new_challenge", "open_challenge"):
+        monkeypatch.setattr(challenge, name, said.calls(name, f"did {name}"))
+    table = Table("t", "Games", ("suite", "others"), (("kumo", 1),))
+    for action, others in (("new", 0), ("open", 0), ("check", 0), ("check", 1)):
+        monkeypatch.setattr(challenge, "check_run", said.calls("check", lambda run, *given: (table, others)))
+        monkeypatch.setattr(challenge, "Run", lambda path: f"run at {path}")
+        said(challenge.main(options(action=action, file="FILE", hash="HASH", run_dir="RUN")))
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    monkeypatch.setattr(watch_checkpoints, "Folder", lambda *given: given)
+    monkeypatch.setattr(watch_checkpoints, "run", "run")
+    monkeypatch.setattr(
+        watch_checkpoints, "Watch", lambda asked, run: SimpleNamespace(watch=lambda: (*vars(asked).values(), run))
+    )
+    plain = {"folder": Path("link"), "games": 0, "settled": 0.0, "overrides": ["a=1"], "out": None}
+    plain |= {"once": "once", "until": "until", "restart": "restart"}
+    for more in (
+        *({}, {"games": -1}, {"games": 3, "out": Path("out")}, {"settled": -0.5}, {"settled": float("inf")}),
+        *(
+            {"settled": float("nan")},
+            {"settled": 2.5},
+            {"overrides": ["a=1", "run_dir=x"]},
+            {"overrides": ["shard=1/2"]},
+        ),
+        *(
+            {"overrides": ["model.name=x"]},
+            {"overrides": ["model.engine.model=x"]},
+            {"overrides": ["model.engine.models=x"]},
+        ),
+    ):
+        said.tried(more, watch_checkpoints.main, options(**{**plain, **more}))
+
+    kept = tmp_path / trained_on.KEPT_AS
+    suite = {"type": "kumo", "seeds": "training-3"}
+    runs = [SimpleNamespace(path=tmp_path, config={"suite": each}) for each in ({"type": "kumo"}, suite)]
+    for content in (
+        *(None, "[", "[]", "{}", '{"file": "f", "trained": 1}', '{"file": "f", "trained": 3, "games": 2}'),
+        *('{"file": "f", "trained": 2000, "games": 2000}', '{"file": "f", "trained": 0, "games": 1}'),
+        *('{"file": 1, "trained": 0, "games": 1}', '{"file": "f", "trained": true, "games": 1}'),
+        *('{"file": "f", "trained": -1, "games": 1}', '{"file": "f", "trained": 1.0, "games": 1}'),
+    ):
+        if content is not None:
+            kept.write_text(content)
+        for each in runs:
+            said.tried(content, trained_on.training_lines, each)
+
+    monkeypatch.setattr(run, "sent_by_another_process", said.calls("send again", lambda *given: given[1]["good"]))
+    for good in (True, False):
+        run._send_again(SimpleNamespace(path="RUN"), {"good": good}, "it fell")
+    for words in (["a=1"], ["a=1,2", "b=x", "c=[1,2],[3]"], ["a=1", "b=(1,2),{c:1,d:2},3"], ["c=[1,2]"]):
+        for alone in (True, False):
+            said.tried(words, study.sweeps, words, alone)
+    said.check("small_commands")
+
+
+class Probe:
+    """A socket that connects to anything, and binds what is not taken."""
+
+    taken = frozenset({20_000, 20_002, *range(20_016, 20_031)})
+
+    def __init__(self, *kind):
+        self.kind = kind
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def bind(self, where):
+        if where[1] in self.taken:
+            raise OSError("taken")
+
+    def connect(self, where):
+        self.where = where
+
+    def getsockname(self):
+        return (f"10.0.0.7 towards {self.where} by {self.kind[1].name}", 5)
+
+    def close(self):
+        pass
+
+
+def test_starting_nodes(capsys, monkeypatch):
+    said = Said(capsys)
+    for job in (0, 1, 749, 750, 751, 10**6):
+        block = start_nodes.ports_of_job(job)
+        said("ports of", job, block[0], block[-1], len(block))
+
+    def resolved(host, port, **more):
+        if host == "nowhere":
+            raise OSError("unknown name")
+        return [(socket.AF_INET, more["type"], 17, "", (host, port)), "another"]
+
+    def connected(where, seconds):
+        said("to", where, seconds)
+        if where[1] == 1:
+            raise OSError("refused")
+        return Probe()
+
+    found = {**vars(socket), "socket": Probe, "getaddrinfo": resolved, "gethostname": lambda: "here"}
+    monkeypatch.setattr(start_nodes, "socket", SimpleNamespace(**found | {"create_connection": connected}))
+    for job, count in ((0, 2), (0, 14), (0, 15), (1, 1), (1, 2)):
+        said.tried(f"free {job} {count}", start_nodes.free_ports, job, count)
+    for address in ("a:2", "[::1]:2", "a:1"):
+        said.tried(address, start_nodes.listens, address)
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+    clock.sleep = lambda seconds: setattr(clock, "now", clock.now + seconds)
+    monkeypatch.setattr(start_nodes, "time", clock)
+    joined = iter([{"x"}, {"x", "y"}, {"", "y"}, {"x", "y", "z"}] + [{"y"}] * 99)
+    monkeypatch.setattr(start_nodes, "_joined", lambda address: next(joined))
+    for words in (
+        *("choose 0 peer", "choose 1 peer", "choose 0 nowhere", "address peer", "listening a:2 3", "listening a:1 1"),
+        *("wait a:2 5 x y", "wait a:2 5 y z", "wait a:2 1 y x w", "wait a:1 .5 x", "walk"),
+    ):
+        said(words, "->", start_nodes.main(words.split()), f"at {clock.now:g}")
+    said.check("start_nodes")
+
+
+def test_people(tmp_path, capsys, monkeypatch):
+    said = Said(capsys, tmp_path)
+    people = [Participant(f"person-{name}", name * 20, name.upper(), (name,)) for name in "abc"]
+    plans = {
+        kind: Plan(kind=kind, settings=("a=1",), players_per_game=1, games_per_participant=1)
+        for kind in ("play", "review")
+    }
+    for name in ("participants_table", "review_table", "play_agreement_table", "against_table"):
+        table = Table(name, name, ("n",), ((1,),))
+        shown = lambda *given, table=table: table  # noqa: E731
+        monkeypatch.setattr(export, name, said.calls(name, shown))
+    monkeypatch.setattr(export, "write_run", said.calls("write_run"))
+    monkeypatch.setattr(export, "Run", lambda path: SimpleNamespace(data=f"data of {path}"))
+
+    class Answers(SimpleNamespace):
+        def __repr__(self):
+            return f"{self.participant.person} begun {self.begun}"
+
+    class Open(SimpleNamespace):
+        def __repr__(self):
+            return "opened"
+
+    async def taken(study, participant, games, check_games):
+        return Answers(participant=participant, begun=participant.person[-1] in games + (check_games or ""))
+
+    monkeypatch.setattr(export, "taken_by", taken)
+    against = [Path("runs/one"), Path("/")]
+    for kind, games, checks, others in (
+        ("play", "ac", None, against),
+        ("play", "a", "b", []),
+        ("play", "", None, against),
+        ("review", "b", None, against),
+    ):
+        study_folder = tmp_path / f"{kind}-{games}"
+        study_folder.mkdir()
+        opened = Open(study=Study(study_folder, plans[kind], tuple(people)), games=games, check_games=checks)
+        opened.settings = SimpleNamespace(run_dir="RUN")
+        said(
+            [table.name for table in export.export(opened, others)],
+            sorted(path.name for path in study_folder.rglob("*")),
+        )
+    texts = {
+        "consent": "See `[this]` and [that](x)\n[a]",
+        "instructions": "Fill [in\nthis]",
+        "thanks": "Thank you, [name].",
+    }
+    study = Study(tmp_path, plans["play"], tuple(people), texts)
+    for address in ("http://a:1", "https://b/c//"):
+        path = folder.write_links(study, address)
+        said(path, oct(path.stat().st_mode), "\n" + path.read_text())
+    command._warn_of_placeholders(study)
+    for text in ("", "https://a.b", "http://a", "ftp://a", "a.b", "https://", "http://[a"):
+        said.tried(text, lambda text=text: command._address(text).geturl())
+    monkeypatch.setattr(command.socket, "create_server", said.calls("server"))
+    for host, port in (("127.0.0.1", 1), ("::1", 2), ("a", 0)):
+        command._listen(host, port)
+    said.check("people")
+
+
+def test_commands_of_kumo(tmp_path, capsys, monkeypatch):
+    said = Said(capsys, tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    rows = [(number, f"d{number}", 1.5) for number in range(21)]
+    tables = [Table("long", "Long", ("n", "name", "x"), tuple(rows), ("Note.",), brief=("name", "n"))]
+    tables.append(Table("short", "Short", ("n", "name", "x"), tuple(rows[:20])))
+
+    def analyzed(opened, scores):
+        said("analyze", [(each.name, each.run, each.suite) for each in opened], scores)
+        if scores == "wrong":
+            raise ValueError("no run of KUMO")
+        return SimpleNamespace(tables=tables, figures=[])
+
+    opened = lambda name, run, suite: SimpleNamespace(name=name, run=run, suite=suite)  # noqa: E731
+    whole = "evals.suites.kumo.lab.analysis.analyze"  # which imports much
+    monkeypatch.setitem(sys.modules, whole, SimpleNamespace(analyze=analyzed, OpenedRun=opened))
+    stored = lambda path: SimpleNamespace(path=path, data=f"data of {path}", config={"suite": path.name})  # noqa: E731
+    for module in (analyze, show):
+        monkeypatch.setattr(module, "Run", stored)
+        monkeypatch.setattr(module, "read_runs", lambda runs, read: read())
+    monkeypatch.setattr(analyze, "make_suite", lambda section: f"suite of {section}")
+    monkeypatch.setitem(
+        sys.modules, "evals.report.build", SimpleNamespace(figure_files=lambda figures: {"f.svg": b"f"})
+    )
+    for run_dirs, scores, out, full in (
+        ("a/x b/x c/y", None, None, False),
+        ("a/x", "S", tmp_path / "o/p", True),
+        ("a", "wrong", None, True),
+    ):
+        given = options(run_dirs=[Path(each) for each in run_dirs.split()], scores=scores, out=out, full=full)
+        said.tried(run_dirs, analyze.main, given)
+    said(sorted(path.name for path in tmp_path.rglob("*")))
+    (tmp_path / "file").write_text("")
+    said.tried("onto a file", analyze._write, tmp_path / "file", tables, SimpleNamespace(figures=[]))
+
+    class Suite(show.KumoSuite):
+        def puzzle(self, *place):
+            return place
+
+    row = {"task": "t", "level": "l", "index": 3, "repeat": 4}
+    monkeypatch.setattr(show, "game_text", said.calls("game", ["shown"]))
+    for suite, episode in ((Suite(max_steps=9), "abc"), (SimpleNamespace(name="kidgym"), "abc"), (None, "")):
+        monkeypatch.setattr(show, "read_episode", lambda run, name: (suite, row))
+        said.tried(episode, show.main, options(what=str(tmp_path), episode=episode, depth=2))
+
+    overrides = {"checkout": Path("it's"), "domains": ["a", "b\\c"], "run_dir": None}
+    for more, models in (({}, ["m", "n", "o"]), ({"run_dir": Path("r")}, ["m"])):
+        said("\n".join(transcripts._overrides(options(**overrides | more), Path("s"), models)))
+    batches = [pa.table({"task": [name, name], "level": ["easy", "hard"], "index": [0, 1]}) for name in "abcdefgh"]
+    tasks = [SimpleNamespace(level="easy", task=SimpleNamespace(index=index)) for index in (0, 5)]
+    monkeypatch.setattr(transcripts, "open_domain", said.calls("open", SimpleNamespace(tasks=tasks)))
+    reread = lambda rows, tasks, checkout: [(len(rows), [*tasks], checkout)]  # noqa: E731
+    monkeypatch.setattr(transcripts, "reread", reread)
+
+    class Pool:
+        def __init__(self, processes):
+            self.processes = processes
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            said("pool ended")
+
+        def submit(self, function, *given):
+            said("submitted", given[0]["task"][0])
+            return SimpleNamespace(result=lambda: function(*given))
+
+    monkeypatch.setattr(transcripts, "process_pool", Pool)
+    for processes in (1, 2):
+        data = SimpleNamespace(batches=lambda columns: iter(batches))
+        for each in transcripts._reread(data, "checkout", "source", processes):
+            said(each)
+    data = SimpleNamespace(of=lambda name: data, plan="plan", episodes=lambda: "rows")
+    monkeypatch.setattr(transcripts, "Run", lambda path: SimpleNamespace(data=data))
+    found = [SimpleNamespace(differences=["one", "two"]), SimpleNamespace(differences=["three"])]
+    monkeypatch.setattr(transcripts, "_reread", said.calls("reread", found))
+    monkeypatch.setattr(transcripts, "join_runs", lambda *given: [given])
+    monkeypatch.setattr(transcripts, "transcript_domains", lambda *given: given)
+    made = lambda runs, rereads, domains: (said(runs, len(rereads), domains("m")), tables[1])[1]  # noqa: E731
+    monkeypatch.setattr(transcripts, "transcript_table", made)
+    monkeypatch.setattr(transcripts, "write_differences", lambda found, file: file.write("\n".join(found)) * 100)
+    (tmp_path / "tables").mkdir()
+    transcripts._compare(tmp_path, "checkout", "source", 3)
+    said((tmp_path / "differences.csv").read_text(), (tmp_path / "tables/short.csv").read_text()[:20])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(transcripts, "import_checkout", said.calls("import", lambda *given: given[2](1, 2, "c")))
+    said(transcripts._import(Path("checkout")))
+    (tmp_path / "runs/kumo-published").mkdir()
+    (tmp_path / "runs/kumo-published/benchmark.json").write_text("")
+    said(transcripts._import(Path("checkout")))
+    said.check("kumo_commands")
+
+
+class Tokenizer:
+    """A token for each character."""
+
+    is_fast, chat_template, name_or_path = True, "template", "named"
+
+    def __init__(self, forgets=False):
+        self.forgets = forgets
+
+    def apply_chat_template(self, messages, tokenize, add_generation_prompt=False):
+        assert not tokenize
+        shown = [m["content"] if not self.forgets or m is messages[-1] else "-" for m in messages]
+        text = "".join(f"{m['role'][0]}:{content};\n" for m, content in zip(messages, shown, strict=True))
+        return text + "a:" * add_generation_prompt
+
+    def __call__(self, text, add_special_tokens, return_offsets_mapping):
+        assert not add_special_tokens and return_offsets_mapping
+        return {"input_ids": [*map(ord, text)], "offset_mapping": [(place, place + 1) for place in range(len(text))]}
+
+
+def test_token_masks(tmp_path, capsys, monkeypatch):
+    said = Said(capsys, tmp_path)
+    chats = [
+        [("system", "S"), ("user", "U"), ("assistant", "yes "), ("user", ""), ("assistant", "")],
+        [("user", "é")],
+        [],
+    ]
+    chats = [[{"role": role, "content": text} for role, text in chat] for chat in chats]
+    for tokenizer, chat in [*((Tokenizer(), chat) for chat in chats), (Tokenizer(forgets=True), chats[0])]:
+        try:
+            ids, mask = token_masks.token_mask(tokenizer, chat)
+            said("".join(map(chr, ids)).replace("\n", "|"), "\n" + "".join(map(str, mask)))
+        except ValueError as error:
+            said(error)
+    written = []
+    monkeypatch.setattr(
+        token_masks.trajectory_file, "read", lambda path: [{"messages": chats[1]}] * 201 + [{"messages": chats[0]}]
+    )
+    monkeypatch.setattr(
+        token_masks.trajectory_file, "write", lambda out, batches, schema: written.extend(map(len, batches))
+    )
+    monkeypatch.setattr(token_masks.trajectory_file, "check_new", said.calls("check_new"))
+    monkeypatch.setattr(token_masks, "ensure_tiny_model", lambda: "the tiny model")
+    for name, made in (
+        ("tiny", Tokenizer()),
+        ("other", Tokenizer()),
+        ("slow", SimpleNamespace(is_fast=False, chat_template="t")),
+        ("bare", SimpleNamespace(is_fast=True, chat_template="")),
+        ("wrong", None),
+    ):
+
+        def load(asked, made=made):
+            said("load", asked)
+            if made is None:
+                raise RuntimeError("whatever")
+            return made
+
+        monkeypatch.setitem(
+            sys.modules, "transformers", SimpleNamespace(AutoTokenizer=SimpleNamespace(from_pretrained=load))
+        )
+        said.tried(name, token_masks.main, options(file="FILE", out="OUT", tokenizer=name))
+    said(written)
+    said.check("token_masks")
