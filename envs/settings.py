@@ -187,8 +187,10 @@ def _adapter(kinds: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, ...], Any]:
     config = ConfigDict(strict=True, allow_inf_nan=False)
     fields = with_config(config)(TypedDict("fields", dict(kinds)))  # type: ignore[misc,operator]
     try:
-        return tuple(key for key, _ in kinds), TypeAdapter(fields)
-    except PydanticUserError:  # one is a class that pydantic has no rule for
+        adapter: TypeAdapter[Any] = TypeAdapter(fields)
+        adapter.json_schema()  # which a callable has not: no value in JSON is one
+        return tuple(key for key, _ in kinds), adapter
+    except PydanticUserError:  # one is a callable, or a class that pydantic has no rule for
         if len(kinds) == 1:
             return (), TypeAdapter(dict[str, Any])
         return _adapter(tuple((key, kind) for key, kind in kinds if _adapter_of({key: kind})[0]))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from envs.kumo import GenerationError, OptimalSearch, available_domains, generate_tasks, load_domain
 from envs.kumo.structure import Structure, _cells, domain_from, draw_domain, measure, permuted, structured_sources
+from tests.golden import check_golden, digest
 
 SMALL = {"truths": 20, "actions": 12}
 
@@ -66,38 +67,53 @@ def test_each_truth_can_be_ruled_out_and_by_no_action_for_sure(truths, states, d
     assert not any(set.intersection(*outcomes) for outcomes in table)
 
 
-def test_another_seed_index_or_kind_of_names_gives_another_domain():
-    wanted = Structure(**SMALL)
-    first = draw_domain(wanted)
-    others = [
-        draw_domain(wanted, seed=1),
-        draw_domain(wanted, index=1),
-        draw_domain(Structure(**SMALL, names="nonsense")),
-    ]
-    assert draw_domain(wanted) == first
-    assert len({domain.name for domain in (first, *others)}) == 4
-    assert all(set(rows(domain)[0]) != set(rows(first)[0]) for domain in others)
-    assert all(" " in name for name in first.truths) and not any(" " in name for name in others[2].truths)
+REFUSED = [
+    *({"density": share} for share in (0, 1, 0.7, 0.002, True, "x")),
+    *({"overlap": share} for share in (0, 1.5)),
+    *({"steps": steps} for steps in ([3, 2], [2, 2], [-1, 2], [1, 2, 3])),
+    *({"truths": 3}, {"actions": 5}, {"actions": True}, {"states": 1}, {"names": "french"}, {"densty": 0.1}),
+    *({"truths": 4, "actions": 6, "states": 2, "density": density} for density in (0.07, 0.52)),
+]
+REFUSED_SOURCES = [
+    *({"names": "permuted", "density": 0.1, "actions": 6}, {"sise": 3}, {"names": 3}),
+    *({"domains": count} for count in (0, 6, True, 2.0)),
+]
+TINY = {"truths": 5, "actions": 6, "states": 2}
+DRAWN = [
+    ({**TINY, "density": 0.1}, 0, 0),
+    ({**TINY, "density": 0.5, "names": "nonsense"}, 0, 0),
+    ({**TINY, "density": 0.3}, 1, 0),
+    ({**TINY, "density": 0.3, "overlap": 0.4}, 0, 1),
+    ({**TINY, "density": 0.2, "steps": [1.2, 1.5]}, 2, 0),
+    ({**SMALL, "density": 0.25, "states": 4, "overlap": 0.2}, 2, 3),
+]
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"density": 0}, "structure.density"),
-        ({"density": 0.7}, "density: 0.7 cannot be met"),
-        ({"density": 0.002}, "density: 0.002 cannot be met"),
-        ({"overlap": 1.5}, "structure.overlap"),
-        ({"steps": [3, 2]}, "structure.steps"),
-        ({"names": "french"}, "no 'french'; there are words, nonsense"),
-        ({"truths": 3}, "structure.truths"),
-        ({"actions": True}, "structure.actions"),
-        ({"densty": 0.1}, "unknown setting 'densty'"),
-    ],
-)
-def test_a_structure_that_cannot_be_is_refused(settings, words):
-    with pytest.raises(ValueError) as error:
-        Structure.parse(settings)
-    assert words in str(error.value)
+def test_structures_are_drawn_and_refused_as_on_record(monkeypatch):
+    monkeypatch.setattr("envs.kumo.structure.MOST_DOMAINS", 5)
+    parts = []
+    for asked, seed, index in DRAWN:
+        domain = draw_domain(Structure.parse(asked), seed, index)
+        got = measure(domain, 5)
+        parts += [f"# {asked} {seed} {index}", f"{domain.name}: {got.density:.6f} {got.overlap:.6f} {got.steps:.6f}"]
+        for action in domain.actions[:6]:
+            parts.append(f"{action.name}: {[(state.text, *state.rules_out) for state in action.states]}")
+        first = (domain.truths[0], domain.actions[0].name)
+        parts += [digest(repr(domain.actions)), *(domain.definitions[name] for name in first), ""]
+    for refuse, cases in (
+        (Structure.parse, REFUSED),
+        (lambda each: structured_sources(each, ["medical"]), REFUSED_SOURCES),
+    ):
+        for asked in cases:
+            with pytest.raises(ValueError) as error:
+                refuse(asked)
+            parts.append(f"{asked}: {error.value}")
+    for asked in ({**TINY, "density": 0.1}, {**TINY, "density": 0.5}):
+        parts.append(f"{asked}: {Structure.parse(asked)}")
+    parts += ["", "# Sources"]
+    for asked in ({**TINY, "overlap": 0.5}, {"domains": 1}, {"names": "nonsense"}, {"names": "permuted"}):
+        parts += structured_sources(asked, ["music", "medical"], 7)
+    check_golden("kumo_structures", "\n".join(parts))
 
 
 def test_a_structure_that_is_not_found_is_refused_with_what_came_instead():
@@ -135,27 +151,3 @@ def test_sources_stand_for_drawn_or_permuted_domains():
         permuted(load_domain(name), 4) for name in ("medical", "music")
     ]
     assert domain_from("music") == load_domain("music")
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"names": "permuted", "density": 0.1},
-        {"domains": 0},
-        {"domains": 100_000_000},
-        {"domains": True},
-        {"sise": 3},
-        {"names": 3},
-    ],
-)
-def test_sources_of_no_structure_are_refused(settings):
-    with pytest.raises(ValueError, match="structure"):
-        structured_sources(settings, ["medical"])
-
-
-def test_as_many_domains_as_are_allowed_are_drawn(monkeypatch):
-    monkeypatch.setattr("envs.kumo.structure.MOST_DOMAINS", 3)
-    assert [len(set(structured_sources({**SMALL, "domains": count}, (), 7))) for count in (1, 3)] == [1, 3]
-    for count in (0, 4, True):
-        with pytest.raises(ValueError, match="must be a whole number from 1 to 3"):
-            structured_sources({**SMALL, "domains": count}, (), 7)
