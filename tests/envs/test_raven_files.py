@@ -30,7 +30,9 @@ from envs.raven import (
 )
 from envs.raven.commands import add_arguments, main
 from envs.raven.files import content_digest, file_stem
-from envs.raven.listing import read_index
+from envs.raven.listing import find_files, read_index
+from envs.raven.xmltree import read_document
+from tests.golden import check_golden
 
 FIXTURES = Path(__file__).resolve().parents[2] / "../shared/fixtures/raven"
 OFFICIAL = sorted(FIXTURES.glob("*/RAVEN_*.npz"))
@@ -105,6 +107,16 @@ def test_file_names_carry_the_official_split():
     assert [file_stem(index).split("_")[2] for index in range(10)] == ["train"] * 6 + ["val"] * 2 + ["test"] * 2
 
 
+def test_files_are_found_by_folder_and_number(tmp_path):
+    names = ("RAVEN_x_train", "RAVEN_2_val", "RAVEN_10_train", "RAVEN_2_train", "OTHER_1_train", "b/RAVEN_1_train")
+    (tmp_path / "b").mkdir()
+    for name in names:
+        (tmp_path / f"{name}.npz").touch()
+    order = ["RAVEN_x_train", "RAVEN_2_train", "RAVEN_2_val", "RAVEN_10_train", "b/RAVEN_1_train"]
+    assert find_files(tmp_path) == [tmp_path / f"{name}.npz" for name in order]
+    assert find_files(tmp_path / "OTHER_1_train.npz") == [tmp_path / "OTHER_1_train.npz"]
+
+
 @pytest.mark.parametrize("kind", ["bytes", "pickled bytes", "pickled text"])
 def test_structure_names_may_be_of_either_python(stem, kind):
     npz = stem.with_suffix(".npz")
@@ -170,24 +182,6 @@ def test_flipped_bits_in_an_npz_are_found(stem):
     refused(stem, "damaged npz.*CRC")
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "pattern"),
-    [
-        ("image", np.zeros((16, 80, 80), np.uint8), "array 'image' has shape"),
-        ("image", np.zeros((16, 160, 160)), "array 'image' has shape.*float64"),
-        ("target", np.array(8), "target is 8, not a candidate 0..7"),
-        ("target", np.array([1, 2]), "array 'target' has shape"),
-        ("meta_matrix", np.zeros((3, 9), np.uint8), "array 'meta_matrix'"),
-    ],
-)
-def test_arrays_of_the_wrong_kind_are_named(stem, name, value, pattern):
-    npz = stem.with_suffix(".npz")
-    with np.load(npz) as file:
-        arrays = dict(file)
-    np.savez(npz, **(arrays | {name: value}))
-    refused(stem, pattern)
-
-
 def test_files_that_would_fill_the_memory_are_refused(stem):
     npz = stem.with_suffix(".npz")
     np.savez_compressed(npz, image=np.zeros((16, 1600, 1600), np.uint8))
@@ -198,44 +192,107 @@ def test_files_that_would_fill_the_memory_are_refused(stem):
     refused(stem, "does not fit")
 
 
-def test_a_missing_array_and_missing_files_are_named(stem):
-    npz = stem.with_suffix(".npz")
+ARRAYS = [
+    ("image", np.zeros((16, 80, 80), np.uint8)),
+    ("image", np.zeros((16, 160, 160))),
+    ("image", np.zeros((16, 160, 160), np.uint16)),
+    ("target", np.array(8)),
+    ("target", np.array(-1)),
+    ("target", np.array([1, 2])),
+    ("target", np.array(1.0)),
+    ("predict", np.array([1])),
+    ("predict", np.array("1")),
+    ("meta_matrix", np.zeros((3, 9), np.uint8)),
+    ("meta_target", np.zeros(9)),
+    ("meta_structure", np.zeros(20, np.uint8)),
+    ("structure", np.zeros(14, np.uint8)),
+]
+XML = [
+    (r"<Entity [^>]*/>", ""),
+    (r'Layout name="\w+"', 'Layout name="Distribute_Five"'),
+    (r'Struct name="Out_In"', 'Struct name="Up_Down"'),
+    (r'(<Panel>.*?<Panel>.*?)Struct name="Out_In"', r'\1Struct name="Up_Down"'),
+    (r'(<Panel>.*?<Panel>.*?)Layout name="Out_Center_Single"', r'\1Layout name="Center_Single"'),
+    (r'(<Panel>.*?<Panel>.*?)<Component id="1".*?</Component>', r"\1"),
+    (r'attr="Type"', 'attr="Shape"'),
+    (r'Rule name="Constant"', 'Rule name="Exclusive_Or"'),
+    (r"<Rule [^>]*/>", ""),
+    (r'<Rule_Group id="1">.*?</Rule_Group>', ""),
+    (r' Color="\d"', ""),
+    (r' Color="\d"', ' Color="10"'),
+    (r' Size="\d"', ' Size="6"'),
+    (r' Type="\d"', ' Type="0"'),
+    (r' Type="\d"', ' Type="6"'),
+    (r' Type="\d"', ' Type="²"'),
+    (r' Angle="\d"', ' Angle="-1"'),
+    (r' Angle="\d"', ' Angle="00008"'),
+    (r' Uniformity="\d"', ' Uniformity="4"'),
+    (r' Number="\d"', ' Number="2"'),
+    (r' Number="\d"', ' Number="9"'),
+    (r' Position="[^"]*"', ' Position="[[0.5, 0.5, 1, 1], 1]"'),
+    (r' Position="[^"]*"', ' Position="[]"'),
+    (r' bbox="[^"]*"', ' bbox="[0.1, 0.5, 1, 1]"'),
+    (r'( bbox="[^"]*")(.*? )(bbox="[^"]*")(.*? )(bbox="[^"]*")', r"\1\2\3\4\3"),
+    (r' mask="[^"]*"', ' mask="[oops"'),
+    (r' mask="[^"]*"', ' mask="7"'),
+    (r' mask="[^"]*"', ' mask="[1, &quot;a&quot;]"'),
+    (r' real_bbox="[^"]*"', ' real_bbox="[[[1]]]"'),
+    (r' real_bbox="[^"]*"', f' real_bbox="[{"x" * 50}]"'),
+    (r"<Panel>.*?</Panel>", ""),
+    (r"</Data>$", ""),
+    (r"<Panels>.*</Panels>", ""),
+    (r"<Rules>.*</Rules>", ""),
+    (r"<Struct .*?</Struct>", ""),
+    (r"<Layout .*?</Layout>", ""),
+    (r'<Candidate id="7".*?(?=</Modified)', ""),
+    (r'Attribute component_id="\d"', 'Attribute component_id="9"'),
+    (r'Attribute component_id="\d" name="\w+"', 'Attribute component_id="0" name="Shade"'),
+    (r'<Attribute component_id="\d" name="\w+" />', '<Attribute name="Size" />'),
+    (r"^<Data>", '<!DOCTYPE Data [<!ENTITY a "aaaa">]><Data>'),
+]
+
+
+def refusal(path, reader=read):
+    try:
+        return f"read; {list(reader(path).remarks)}"
+    except FileError as error:
+        return str(error).replace(str(path.parent), "")
+
+
+def test_what_is_wrong_in_a_file_is_named_with_its_place(stem):
+    npz, xml = stem.with_suffix(".npz"), stem.with_suffix(".xml")
+    text, whole = xml.read_text(), npz.read_bytes()
+    parts = [refusal(npz), refusal(stem.with_name("none.npz"))]
     with np.load(npz) as file:
-        arrays = {name: file[name] for name in file.files if name != "image"}
+        arrays = dict(file)
+    for name, value in ARRAYS:
+        np.savez(npz, **(arrays | {name: value}))
+        parts.append(refusal(npz))
+    np.savez(npz, **{name: array for name, array in arrays.items() if name not in ("image", "predict")})
+    parts.append(refusal(npz))
+    npz.write_bytes(whole)
+    for pattern, replacement in XML:
+        changed, number = re.subn(pattern, replacement, text, count=1)
+        assert number, pattern
+        xml.write_text(changed)
+        parts.append(f"{pattern[:50]} -> {replacement[:50]}: {refusal(xml, read_document)}")
+    xml.unlink()
+    parts.append(refusal(npz))
+    check_golden("raven_damage", "\n".join(parts))
+
+
+OLD = ("predict", "meta_matrix", "meta_target", "structure", "meta_structure")
+
+
+def test_what_a_file_leaves_out_is_filled_in_from_its_xml(stem):
+    npz, whole = stem.with_suffix(".npz"), read(stem.with_suffix(".npz"))
+    with np.load(npz) as file:
+        arrays = {name: array for name, array in file.items() if name not in OLD}
     np.savez(npz, **arrays)
-    refused(stem, "no array 'image'")
-    stem.with_suffix(".xml").unlink()
-    refused(stem, "xml: there is no such file")
-    npz.unlink()
-    refused(stem, "npz: there is no such file")
-
-
-@pytest.mark.parametrize(
-    ("pattern", "replacement", "complaint"),
-    [
-        (r"<Entity [^>]*/>", "", r"panel 0, component 0 \(Out\): no entities"),
-        (r'Layout name="\w+"', 'Layout name="Distribute_Five"', r"unknown configuration: .*Distribute_Five"),
-        (r'attr="Type"', 'attr="Shape"', r"rule group 0: unknown rule .* of attribute 'Shape'"),
-        (r'Rule name="Constant"', 'Rule name="Exclusive_Or"', r"rule group 0: unknown rule 'Exclusive_Or'"),
-        (r' Color="\d"', "", r"panel 0, component 0 \(Out\), entity 0: Entity lacks the attribute Color"),
-        (r' Size="\d"', ' Size="6"', r"Size is '6', not a level 0..5"),
-        (r' Type="\d"', ' Type="0"', r"Type is '0', not a level 1..5"),
-        (r' Angle="\d"', ' Angle="-1"', r"Angle is '-1'"),
-        (r' Number="\d"', ' Number="2"', r"Number says '2' for 1 entities"),
-        (r' bbox="[^"]*"', ' bbox="[0.1, 0.5, 1, 1]"', r"bbox .* is no slot of Out_Center_Single"),
-        (r' mask="[^"]*"', ' mask="[oops"', r"mask is not a list of numbers"),
-        (r' mask="[^"]*"', ' mask="7"', r"mask is not a list of numbers"),
-        (r' real_bbox="[^"]*"', ' real_bbox="[[[1]]]"', r"real_bbox is not a list of numbers"),
-        (r"<Panel>.*?</Panel>", "", r"15 panels instead of 16"),
-        (r"</Data>$", "", r"not well-formed XML"),
-        (r"<Rules>.*</Rules>", "", r"Data has no Rules"),
-        (r"^<Data>", '<!DOCTYPE Data [<!ENTITY a "aaaa">]><Data>', r"document type declarations are not allowed"),
-        (r'Attribute component_id="\d"', 'Attribute component_id="9"', r"component_id is '9'"),
-    ],
-)
-def test_what_is_wrong_in_an_xml_is_named_with_its_place(stem, pattern, replacement, complaint):
-    edit(stem, pattern, replacement)
-    refused(stem, complaint)
+    bare = read(npz)
+    assert bare.predict is None and "predict" not in bare.arrays() and bare.remarks == whole.remarks == ()
+    for name in OLD[1:]:
+        np.testing.assert_array_equal(bare.arrays()[name], whole.arrays()[name])
 
 
 def test_panels_that_do_not_obey_their_rules_are_refused(tmp_path):
@@ -271,51 +328,55 @@ def run(*arguments):
     return main(parser.parse_args([str(argument) for argument in arguments]))
 
 
-def test_generated_files_can_be_imported_and_checked(tmp_path, capsys):
-    assert (
-        run("generate", tmp_path / "data", "--count", 2, "--configuration", "Center", "--configuration", "2x2Grid") == 0
-    )
-    assert run("import", tmp_path / "data", "--index", tmp_path / "index.jsonl") == 0
-    listed = read_index(tmp_path / "index.jsonl")
-    assert [each.configuration for each in listed] == ["center_single"] * 2 + ["distribute_four"] * 2
-    assert [load(each.source).panels for each in listed] == [
-        generate(name, seed).panels for name in ("center_single", "distribute_four") for seed in (0, 1)
-    ]
-    assert run("check", tmp_path / "data") == 0
-    assert "center_single" in capsys.readouterr().out
+COMMANDS = [
+    "generate data --count 2 --configuration Center --configuration Up-Down --seed 5",
+    "generate data --count 1 --configuration center_single",
+    "generate more --count 1 --configuration 4x4Grid",
+    "generate raven --count 1 --configuration Center --style raven",
+    "import data --index deep/index.jsonl",
+    "import data --index index.txt",
+    "import data/center_single/RAVEN_1_train.npz --index one.jsonl",
+    "check data",
+    "check raven",
+    "check --count 2 --configuration Left-Right --seed 3",
+    "check nowhere",
+    "show data/up_center_single_down_center_single",
+    "show nowhere.npz",
+    "show --configuration 3x3Grid --seed 4 --style raven",
+    "show --configuration Out-InGrid --seed 4 --png puzzle.png",
+    "show --configuration 4x4Grid",
+]
 
 
-def test_one_damaged_file_costs_that_file_only(tmp_path, capsys):
-    assert run("generate", tmp_path / "data", "--count", 3, "--configuration", "Center") == 0
-    (tmp_path / "data/center_single/RAVEN_1_train.npz").write_bytes(b"nothing")
-    assert run("import", tmp_path / "data", "--index", tmp_path / "index.jsonl") == 1
-    assert len(read_index(tmp_path / "index.jsonl")) == 2
-    assert "RAVEN_1_train.npz: damaged npz" in capsys.readouterr().err
-    assert run("check", tmp_path / "data") == 1
-    said = capsys.readouterr()
-    assert "left out: " in said.err and "RAVEN_1_train.npz: damaged npz" in said.err
-    assert said.out.splitlines()[1].split()[:4] == ["center_single", "iraven", "2", "2"], "the two others are checked"
-    assert run("show", tmp_path / "data/center_single/RAVEN_1_train.npz") == 2
-
-
-def test_show_draws_the_puzzle(tmp_path, capsys):
-    assert run("show", "--configuration", "3x3Grid", "--seed", 4, "--png", tmp_path / "puzzle.png") == 0
-    assert (tmp_path / "puzzle.png").read_bytes().startswith(b"\x89PNG")
-    assert f"answer {generate('3x3Grid', 4).target + 1}" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["show", "--configuration", "4x4Grid"], "unknown configuration '4x4Grid'"),
-        (["check", "nowhere"], "nowhere: no RAVEN_"),
-        (["show", "nowhere.npz"], "nowhere.npz: there is no such file"),
-    ],
-)
-def test_bad_input_is_told_without_a_stack_trace(arguments, complaint, capsys, tmp_path, monkeypatch):
+def test_the_commands_say_what_is_on_record(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert run(*arguments) == 2
-    assert complaint in capsys.readouterr().err
+    parts = []
+
+    def say(line):
+        code = run(*line.split())
+        out, err = capsys.readouterr()
+        said = f"{out}{err}exit code {code}".replace(f"{tmp_path.resolve()}/", "")
+        parts.extend([f"$ raven {line}", said, ""])
+
+    for line in COMMANDS:
+        say(line)
+    files = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*"))
+    parts += [*files, ""]
+    for index in (Path("deep/index.jsonl"), Path("one.jsonl")):
+        text = index.read_text().replace(f"{tmp_path.resolve()}/", "")
+        parts.append(re.sub(r"\b[0-9a-f]{32}\b", "DIGEST", text))
+    assert Path("puzzle.png").read_bytes().startswith(b"\x89PNG")
+    assert [load(each.source).panels for each in read_index(Path("deep/index.jsonl"))] == [
+        generate(name, seed).panels
+        for name in ("center_single", "up_center_single_down_center_single")
+        for seed in (5, 6)
+    ]
+    Path("data/center_single/RAVEN_1_train.npz").write_bytes(b"nothing")
+    stranger = Path("data/center_single/RAVEN_0_train.xml")
+    stranger.write_text(stranger.read_text().replace("<Rule name", '<Rule value="1" name', 2))
+    for line in ("import data --index rest.jsonl", "check data", "show data/center_single/RAVEN_1_train.npz"):
+        say(line)
+    check_golden("raven_commands", "\n".join(parts))
 
 
 def test_an_index_line_that_is_none_is_named(tmp_path):
