@@ -268,7 +268,7 @@ class _Reader:
         names: set[str] = set()
         values: list[Any] = []
         for item in items:
-            if item in properties.truths:
+            if isinstance(item, str) and item in properties.truths:
                 names.add(item)
             else:
                 values.append(item)
@@ -281,7 +281,7 @@ class _Reader:
             of_property = f" nor a value of {observed}" if observed else ""
             self.wrong(place, f"rules out {value!r}, which is not one of the truths{of_property}{hint}")
         if observed and values:
-            names |= properties.only(observed, values)
+            names |= properties.only(observed, [value for value in values if value in known])
         return names
 
     def between_states(self, action: Action, label: str, *, complete: bool) -> None:

@@ -333,7 +333,7 @@ def _chain(
             name = "final" if stage == "final" else f"{entry.get('attribute')}/{stage}"
             by_node[name] = place, entry
     nodes = {node.name: node for node in chain_nodes(configuration)}
-    for name in by_node.keys() - nodes.keys():
+    for name in sorted(by_node.keys() - nodes.keys()):
         found.left_out.append(
             f"{found.named(path)}, puzzle {number + 1}: no question of the chain is called {name[:60]!r}"
         )

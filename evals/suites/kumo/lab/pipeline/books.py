@@ -131,7 +131,7 @@ def _faults_in(text: str) -> list[str]:
     found = []
     for entry in entries[:_MOST_FAULTS]:
         kind = entry.get("kind")
-        if kind in book_prompts.FAULTS:
+        if isinstance(kind, str) and kind in book_prompts.FAULTS:
             what = brief(str(entry.get("what", "")), 200)
             found.append(f"{kind}: {what}")
     return found

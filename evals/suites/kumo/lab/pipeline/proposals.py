@@ -145,6 +145,8 @@ def read_proposals(text: str, category: str) -> tuple[list[Proposal], list[str]]
         data = next(iter(data.values()))
     if not isinstance(data, list):
         return [], ["the reply must be a YAML list of entries"]
+    if not data:
+        return [], ["the list has no entries"]
     found, complaints = list[Proposal](), list[str]()
     for number, entry in enumerate(data, 1):
         try:

@@ -105,12 +105,19 @@ def _with_known_truths(
     spelled = {words(str(truth)): truth for truth in truths}
     found: dict[Any, list[Any]] = {}
     for outcome, gone in outcomes.items():
-        known = [name if name in truths else spelled.get(words(str(name))) for name in gone]
+        known = [_known_truth(name, truths, spelled) for name in gone]
         found[outcome] = list(dict.fromkeys(name for name in known if name is not None))
         unknown = [name for name, truth in zip(gone, known, strict=True) if truth is None]
         if unknown:
             notes.append(f"action {action!r}, outcome {outcome!r}: {unknown[0]!r} left out, which is no truth")
     return found
+
+
+def _known_truth(name: Any, truths: Mapping[Any, Any], spelled: Mapping[tuple[str, ...], Any]) -> Any:
+    """The truth that an entry of a list means; None if there is none."""
+    if isinstance(name, list | dict):
+        return None
+    return name if name in truths else spelled.get(words(str(name)))
 
 
 def _joined(action: Any, outcomes: Mapping[Any, list[Any]], notes: list[str]) -> dict[Any, list[Any]]:
@@ -195,7 +202,7 @@ def _possible(action: Any, outcomes: dict[Any, list[Any]], notes: list[str]) -> 
     if len(outcomes) < 2:
         return outcomes
     everywhere = set.intersection(*(set(gone) for gone in outcomes.values()))
-    for truth in sorted(everywhere):
+    for truth in sorted(everywhere, key=str):
         notes.append(f"action {action!r}: says nothing of {truth!r} now, which all its outcomes ruled out")
     found = {}
     for outcome, gone in outcomes.items():
