@@ -1,7 +1,6 @@
 """What rooms of the cluster say and pass on for tables of odd inputs, as on record in ``tests/golden``."""
 
 import argparse
-import re
 import socket
 import sys
 from pathlib import Path
@@ -10,51 +9,13 @@ from types import SimpleNamespace
 import pyarrow as pa
 
 from cluster.commands import challenge, repeat, replay, run, study, trained_on, watch_checkpoints
-from cluster.errors import UserError
 from cluster.launch import start_nodes
 from cluster.people import command, export, folder
 from cluster.storage import provenance
 from cluster.suite_commands.kumo import analyze, show, token_masks, transcripts
 from evals.people.study import Participant, Plan, Study
 from evals.tables import Table
-from tests.golden import check_golden
-
-
-class Said:
-    """A text of what was called, came back and was printed."""
-
-    def __init__(self, capsys, *places):
-        self.lines, self._capsys, self._places = [], capsys, places
-
-    def __call__(self, *words):
-        out, err = self._capsys.readouterr()
-        text = "".join([out, err, " ".join(map(str, words))])
-        for number, place in enumerate(self._places):
-            text = text.replace(str(place), f"PLACE{number or ''}")
-        self.lines.append(re.sub(r" at 0x[0-9a-f]+|PosixPath", "", text).rstrip())
-
-    def calls(self, name, result=None):
-        """A function that notes how it was called."""
-
-        def called(*given, **named):
-            shown = [*map(repr, given), *(f"{key}={value!r}" for key, value in named.items())]
-            self(f"-> {name}({', '.join(shown)})")
-            return result(*given, **named) if callable(result) else result
-
-        return called
-
-    def tried(self, what, function, *given, **named):
-        """Note what a function returns, or refuses with."""
-        try:
-            found = function(*given, **named)
-        except (UserError, ValueError, OSError) as error:
-            found = f"{type(error).__name__}: {error}"
-        self(f"{what}: {found}")
-        return found
-
-    def check(self, name):
-        self("")
-        check_golden(f"cluster_{name}", "\n".join(filter(None, self.lines)))
+from tests.said import Said
 
 
 def options(**given):

@@ -6,9 +6,9 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import yaml
 from hypothesis import given
@@ -18,12 +18,9 @@ from cluster.commands import merge as merge_module
 from cluster.commands.merge import _joined_spending, merge
 from cluster.commands.report import score_run
 from cluster.config.settings import load_settings
-from cluster.engines.batch.store import Store
-from cluster.engines.simulated import SimulatedEngine
 from cluster.errors import UserError
 from cluster.storage.provenance import read_versions, write_versions
 from cluster.storage.run_directory import RunDirectory
-from cluster.storage.shard import part_of
 from cluster.storage.spending import MergedPart, Spending, SpendingJournal, read_spending
 from cluster.storage.stored_run import Run
 from evals.conversation import Record
@@ -35,6 +32,7 @@ from evals.suite import ledger_columns, play_episode
 from tests.cluster.conftest import EASY, begin, settings_at
 from tests.cluster.test_cli import run_here
 from tests.evals.test_ledger import flip_a_byte
+from tests.said import Said
 
 SMALL = [*EASY, "suite.tasks_per_domain=12", "suite.repeats=2"]
 
@@ -111,35 +109,6 @@ async def test_the_whole_is_the_run_directory_of_the_unsharded_command(play, tmp
 
 
 @pytest.mark.slow
-async def test_a_run_that_was_not_sharded_is_whole_by_itself(play, tmp_path):
-    joined = merge(tmp_path / "whole", [await play("1")])
-    assert (joined.planned, joined.rows, joined.warnings) == (24, 24, ())
-
-
-@pytest.mark.slow
-async def test_parts_played_without_an_engine_are_joined(play, tmp_path):
-    parts = [await play(str(part), "model=oracle", f"shard={part}/2") for part in (1, 2)]
-    assert merge(tmp_path / "whole", parts).warnings == ()
-    assert counts(tmp_path / "whole") == (24, 24, 0)
-
-
-async def test_a_part_without_an_episode_to_play_is_not_missing(play, tmp_path):
-    few = ["suite.tasks_per_domain=3", "suite.repeats=1"]
-    ids = [episode.id for episode in load_settings([*SMALL, *few, "model=simulated"]).plan]
-    shards = sorted({part_of(name, 5) for name in ids})
-    assert len(shards) < 5
-    parts = [await play(str(part), *few, f"shard={part}/5") for part in shards]
-    assert merge(tmp_path / "whole", parts).warnings == ()
-
-
-@pytest.mark.slow
-async def test_a_part_that_has_not_played_anything_yet_is_not_missing(play, tmp_path):
-    begun, two = await play("1", "shard=1/3", most=0), await play("2", "shard=2/3")
-    [warning] = merge(tmp_path / "whole", [begun, two]).warnings
-    assert "shard=3/3" in warning and "shard=1/3" not in warning
-
-
-@pytest.mark.slow
 async def test_the_target_may_be_named_as_a_source_too(play, tmp_path):
     one, two, target = await play("1", "shard=1/2"), await play("2", "shard=2/2"), tmp_path / "whole"
     merge(target, [one])
@@ -191,23 +160,6 @@ async def test_parts_that_differ_in_what_decides_the_answers_are_refused(play, t
 
 
 @pytest.mark.slow
-async def test_the_versions_of_all_parts_are_carried_over_each_once(play, tmp_path):
-    one, two = await play("1", "shard=1/2"), await play("2", "shard=2/2")
-    for sources in ([one], [two], [one, two]):
-        merge(tmp_path / "whole", sources)
-    assert [session["id"] for session in read_versions(tmp_path / "whole")] == ["1", "2"]
-    rows = Run(tmp_path / "whole").episodes(["episode_id", "session"]).to_pylist()
-    theirs = {name: {episode.id for episode in Run(run).plan} for name, run in (("1", one), ("2", two))}
-    assert all(row["episode_id"] in theirs[row["session"]] for row in rows)
-
-
-async def test_parts_that_were_played_with_different_versions_are_joined_with_a_warning(play, tmp_path):
-    one, two = await play("1", "shard=1/2"), await play("2", "shard=2/2", commit="other")
-    [warning] = merge(tmp_path / "whole", [one, two]).warnings
-    assert "git_commit other, same" in warning
-
-
-@pytest.mark.slow
 async def test_where_the_whole_is_not_known_the_plan_grows_with_each_part(play, tmp_path):
     parts = [await play(str(part), f"shard={part}/3") for part in (1, 2, 3)]
     for part in parts:  # a folder that is not on this machine
@@ -221,48 +173,6 @@ async def test_where_the_whole_is_not_known_the_plan_grows_with_each_part(play, 
     assert len(Run(tmp_path / "whole").plan) == 24
 
 
-async def test_where_the_settings_now_plan_other_episodes_the_plan_is_what_was_played(play, tmp_path):
-    parts = [await play(str(part), f"shard={part}/3") for part in (1, 2)]
-    for part in parts:
-        config = Run(part).config
-        config["suite"]["tasks_per_domain"] = 6  # as if this version of raycade understood it so
-        (part / "config.yaml").write_text(yaml.safe_dump(config))
-    joined = merge(tmp_path / "whole", parts)
-    assert 12 < joined.planned == joined.rows < 24
-    assert "shard=3/3" in joined.warnings[0] and len(joined.warnings) == 2
-    assert {episode.id for run in parts for episode in Run(run).plan} == {
-        episode.id for episode in Run(tmp_path / "whole").plan
-    }
-
-
-async def test_contradicting_rows_are_refused_and_the_target_stays(play, tmp_path):
-    one, other = await play("1", "shard=1/2"), await play("other", "shard=1/2", player="random")
-    merge(tmp_path / "whole", [one])
-    before = sorted(path.name for path in (tmp_path / "whole" / "episodes").iterdir())
-    with pytest.raises(UserError, match=rf"{tmp_path}/whole and {other} disagree on episode"):
-        merge(tmp_path / "whole", [other])
-    assert sorted(path.name for path in (tmp_path / "whole" / "episodes").iterdir()) == before
-
-
-@pytest.mark.parametrize("without", ["one", "other"])
-async def test_a_column_that_one_run_lacks_is_a_contradiction_where_the_other_says_something(play, tmp_path, without):
-    runs = {name: await play(name, "shard=1/2") for name in ("one", "other")}
-    [part] = (runs[without] / "episodes").iterdir()
-    table = pq.read_table(part)
-    extra = next(name for name in table.column_names if name.startswith("kumo."))
-    pq.write_table(table.drop_columns(extra), part)
-    with pytest.raises(UserError, match=rf"disagree on episode .*{extra} "):
-        merge(tmp_path / "whole", list(runs.values()))
-    for run in runs.values():  # nobody says anything: no contradiction
-        [part] = (run / "episodes").iterdir()
-        table = pq.read_table(part)
-        if extra in table.column_names:
-            place = table.column_names.index(extra)
-            table = table.set_column(place, extra, pa.nulls(len(table), table[extra].type))
-            pq.write_table(table, part)
-    assert merge(tmp_path / "whole", list(runs.values())).rows == len(table)
-
-
 @pytest.mark.parametrize("twice", [False, True])
 async def test_damage_that_only_reading_a_part_finds_is_named(play, tmp_path, twice):
     runs = [await play("one", "shard=1/2")] + [await play("other", "shard=1/2")] * twice
@@ -270,17 +180,6 @@ async def test_damage_that_only_reading_a_part_finds_is_named(play, tmp_path, tw
     flip_a_byte(part, "steps")
     with pytest.raises(UserError, match=str(part)):
         merge(tmp_path / "whole", runs)
-
-
-async def test_a_part_is_no_target(play, tmp_path):
-    one, two = await play("1", "shard=1/2"), await play("2", "shard=2/2")
-    with pytest.raises(UserError, match="is itself a part"):
-        merge(one, [two])
-    shutil.rmtree(two)
-    (tmp_path / "2").mkdir()
-    (tmp_path / "2" / "thesis.txt").write_text("mine")
-    with pytest.raises(UserError, match="not empty and holds no run"):
-        merge(two, [one])
 
 
 async def test_the_command_warns_of_what_is_missing(play, tmp_path, capsys):
@@ -335,61 +234,6 @@ def spend(run_dir, amount):
     journal = SpendingJournal(run_dir)
     journal.note("engine", Spending(amount, 0.0, 0.1))
     journal.write()
-
-
-@pytest.mark.parametrize("steps", [["a b c"], ["a", "b", "c", "a b"], ["nested a", "b c"]], ids=str)
-async def test_spending_of_all_parts_is_joined_each_once(play, tmp_path, steps):
-    for number, name in enumerate("abc"):
-        spend(await play(name, f"shard={number + 1}/3"), 2.0**number)
-    merge(tmp_path / "nested", [tmp_path / "a", tmp_path / "b"])
-    target = tmp_path / "whole"
-    for step in steps:
-        merge(target, [tmp_path / name for name in step.split()])
-    assert read_spending(target).total == pytest.approx(7.0) and read_spending(target).highest == 0.1
-    assert Run(target).spent == pytest.approx(7.0)  # what the cost table shows and a cap starts from
-    # the target plays on, and so does a part
-    spend(target, 10.0)
-    write_versions(tmp_path / "a", [*read_versions(tmp_path / "a"), {"id": "later"}])
-    spend(tmp_path / "a", 0.5)
-    for _ in range(2):
-        merge(target, [tmp_path / "a", tmp_path / "nested"])
-        assert read_spending(target).total == pytest.approx(17.5)
-
-
-@pytest.mark.parametrize("metered", [True, False])
-async def test_a_part_whose_engine_forgot_what_it_spent_is_not_merged(play, tmp_path, monkeypatch, metered):
-    monkeypatch.setattr(SimulatedEngine, "metered", metered)
-    run_dir = await play("a")
-    [part] = (run_dir / "episodes").glob("*.parquet")
-    rows = pq.read_table(part)
-    place = rows.column_names.index("cost")
-    pq.write_table(rows.set_column(place, "cost", pa.array([0.5] * len(rows))), part)
-    if metered:
-        with pytest.raises(UserError, match=r"spending\.json: missing, though the ledger's episodes cost"):
-            merge(tmp_path / "whole", [run_dir])
-        assert not (tmp_path / "whole").exists()
-    else:
-        merge(tmp_path / "whole", [run_dir])
-        assert Run(tmp_path / "whole").spent is None
-
-
-async def test_a_merge_of_runs_that_cost_nothing_notes_no_spending(play, tmp_path):
-    await play("a")
-    merge(tmp_path / "whole", [tmp_path / "a"])
-    assert Run(tmp_path / "whole").spent is None
-
-
-async def test_batch_jobs_of_unfinished_parts_are_said_to_stay_behind(play, tmp_path):
-    """What they answer belongs to a game that the merged run would begin anew."""
-    parts = [await play("a", "shard=1/2", most=5), await play("b", "shard=2/2")]
-    for part in parts:
-        Store.open(part).announce({"turn-0": 1.0})
-    [warning] = merge(tmp_path / "whole", parts).warnings
-    left = len(Run(parts[0]).plan) - 5
-    assert warning.startswith(f"{parts[0]}: {left} games are not over") and f"in {tmp_path / 'whole'}, " in warning
-    assert merge(tmp_path / "other", [parts[1]]).warnings[0].startswith("missing: shard=1/2")
-    await play("c", "shard=1/2")
-    assert merge(tmp_path / "whole", [parts[0], tmp_path / "c"]).warnings == ()
 
 
 async def test_merging_in_any_order_gives_the_same_run(play, tmp_path):
@@ -483,3 +327,155 @@ def test_parts_may_differ_in_speed_alone_and_where_another_model_may_answer_is_a
     ):
         with pytest.raises(UserError, match=f"^b and a are not parts of one plan; they differ in {named}$"):
             check([part("a"), part("b", **changes)])
+
+
+def id_of(number):
+    return f"{number:012x}{'0' * 20}"
+
+
+class Part:
+    """A run in memory; its path is a letter."""
+
+    def __init__(self, path, shard=None, rows=(), plan=(), ids=(), **more):
+        self.path, self.begun, self.ledger, self.stopping, self.ledger_cost = Path(path), True, self, None, 0.0
+        self.plan = self.planned = [SimpleNamespace(id=id_of(number)) for number in plan]
+        self.config, self.spending = {"suite": {"type": "s"}, "shard": shard, "run_dir": path}, Spending()
+        self.sessions = [{"id": name} for name in ids]
+        self.__dict__ |= more
+        columns = ("episode_id", "attempt", "steps", "seconds", "extra")[: len(rows[0]) if rows else 4]
+        self.table = pa.table({name: [row[place] for row in rows] for place, name in enumerate(columns)})
+        self.schema, self.replaced, self.names = self.table.schema, [f"old of {path}"], {"part-1.parquet"}
+
+    def __repr__(self):
+        return f"run {self.path}"
+
+    def batches(self, columns=None, every_attempt=False):
+        assert every_attempt
+        return [self.table.slice(start, 2) for start in range(0, len(self.table), 2)]
+
+
+def row(number, attempt=1, steps=5, seconds=1.0, *extra):
+    return (id_of(number), attempt, steps, seconds, *extra)
+
+
+def bought(spent, *parts):
+    return Spending(
+        spent, spent / 4, spent / 10, tuple(MergedPart(tuple(names.split()), total) for names, total in parts)
+    )
+
+
+def test_what_may_be_merged_and_what_is_missing(tmp_path, capsys, monkeypatch):
+    said = Said(capsys, tmp_path)
+    stopped, engine = SimpleNamespace(stopped=True), {"model": {"engine": {"type": "x"}}}
+    monkeypatch.setattr(merge_module, "check_journal", said.calls("journal"))
+    for metered in (True, False):
+        monkeypatch.setattr(merge_module, "class_of", lambda *_: SimpleNamespace(metered=metered))
+        first = Part("a", config=engine, ledger_cost=2.5)
+        for parts in ([first, Part("b")], [first, Part("b", stopping=stopped)]):
+            said.tried(f"endings {metered}", merge_module._check_endings, parts)
+    there = {"same": [1], "more": [1, 2], "gone": [], "begun": [], "new": [1]}
+    for name, numbers in there.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        for number in numbers:
+            (folder / f"part-{number}.parquet").touch()
+        run = Part("t", parts=folder, begun=name != "new")
+        said.tried(name, merge_module._check_unchanged, run, name not in ("begun", "new"))
+    whole = [SimpleNamespace(id=name) for name in "abc"]
+    for planned in ((1, 2, whole), (1, 2, whole[:1]), UserError("no suite"), KeyError("suite")):
+        monkeypatch.setattr(
+            merge_module,
+            "whole_plan",
+            Mock(side_effect=[planned]),
+        )
+        found, reason = merge_module._whole_plan({}, {each.id: each for each in whole[1::-1]})
+        said("whole", [each.id for each in found], reason)
+    parts = [Part("a", "1/3"), Part("b", "3/3"), Part("c", "2/4"), Part("d")]
+    for few, rows, planned, reason in (
+        *((parts[:2], [], range(9), ""), (parts[:2], [1], range(9), "why"), (parts[:2], [], [0, 2, 3], "")),
+        *((parts[:2], [], None, "why"), (parts, [0], range(8), ""), (parts[:2], [1], [0, 1, 2], "why")),
+        *((parts[3:], [0], None, "why"), (parts[3:], [0], [0], ""), ([], [], None, "why")),
+    ):
+        ids = None if planned is None else {*map(id_of, planned)}
+        missing = merge_module._missing_shards(few, {*map(id_of, rows)}, ids, reason)
+        said("missing", few, rows, planned, reason, "".join(f"\n  {each}" for each in missing))
+    for name in "ab":
+        merge_module.journal_of(tmp_path / name).parent.mkdir(parents=True)
+    merge_module.journal_of(tmp_path / "a").touch()
+    behind = [Part(tmp_path / name, plan=plan) for name, plan in (("a", (1, 2, 3)), ("a", (1,)), ("b", (2,)))]
+    said("behind", *merge_module._jobs_left_behind(behind, Path("target"), {id_of(1)}))
+    said.check("merge_parts")
+
+
+def test_rows_sessions_and_money_of_parts(tmp_path, capsys):
+    said = Said(capsys, tmp_path)
+    one = Part("a", rows=[row(3), row(1), row(2, 1), row(2, 2, 7)], ids=["s1", "s2"])
+    for name, rows in (
+        *(("same", [row(1, 1, 5, 9.0), row(4)]), ("other steps", [row(4), row(2, 2, 8), row(3, 1, 6)])),
+        *(("other attempt", [row(1, 2, 8)]), ("more", [row(1, 1, 5, 1.0, "x")]), ("empty", [row(1, 1, 5, 1.0, None)])),
+        *(("fewer", [row(1)[:2]]), ("nothing", [])),
+    ):
+        other = Part("b", rows=rows)
+        owners = said.tried(name, merge_module._check_conflicts, [one, other, Part("c", rows=[row(4), row(9)])])
+        if isinstance(owners, dict):
+            committed = said.calls("commit", lambda batch: said(batch["steps"].to_pylist()))
+            merge_module._copy_rows(other, SimpleNamespace(commit_rows=committed), owners)
+    said(merge_module._joined_sessions([one, Part("b", ids=["s2", "s3"]), Part("c", ids=["s1"])]))
+    for commits in ("aa", "ab", ""):
+        sessions = [{"id": n, "git_commit": commit} for n, commit in enumerate(commits)]
+        said(merge_module._check_versions([Part("a", sessions=sessions[:1]), Part("b", sessions=sessions[1:])]))
+    nested = bought(4.0, ("s1 s2", 2.0), ("s3", 1.0))
+    target = Part("t", spending=bought(10.0, ("s1", 3.0), ("s9", 2.0)))
+    last = Part("z", ids=["s2", "s5"], spending=bought(1.5))
+    for number, (ids, spending) in enumerate(
+        (
+            *(
+                ("", Spending()),
+                ("s1 s2", bought(2.0)),
+                ("", bought(3.0)),
+                ("s1 s2 s3 s4", nested),
+                ("s1 s2 s3", nested),
+            ),
+            *(("s3", bought(1.0, ("s3", 1.25))), ("s2 s1", bought(2.0, ("s1", 1.0), ("s2 s1", 0.5)))),
+        )
+    ):
+        part = Part(tmp_path / str(number), ids=ids.split(), spending=spending)
+        said(part, merge_module._parts_bought(part))
+        for into in (Part("t"), target):
+            said("joined", merge_module._joined_spending(into, [part, last]))
+    said.check("merge_rows")
+
+
+def test_the_steps_of_a_merge(tmp_path, capsys, monkeypatch):
+    said = Said(capsys, tmp_path)
+    of_module = (
+        "_check_settings",
+        "_check_endings",
+        "_check_versions",
+        "_check_unchanged",
+        "_copy_rows",
+        "_copy_notes",
+    )
+    for name in (*of_module, "write_spending", "_jobs_left_behind", "_missing_shards"):
+        monkeypatch.setattr(merge_module, name, said.calls(name, lambda *given, name=name: [f"of {name}"]))
+    for begun, planned, spent in (
+        *((False, None, 0.0), (False, 3, 2.0), (True, 3, 2.0), (True, None, 0.0), (True, 0, 0.0), (True, 1, 1.0)),
+    ):
+        made = Part("t", "1/2" if planned == 0 else None, [row(7)], [7], ["t"], begun=begun, spending=Spending(spent))
+        made.begin = lambda plan, files: said("begin", len(plan), sorted(files), "\n" + files["config.yaml"])
+        for name in ("check_plan", "claim", "release", "write_plan", "write_sessions", "remove", "compact"):
+            setattr(made, name, said.calls(name))
+        sources = {
+            name: Part(name, f"{number}/2", [row(number)], [number], [name]) for number, name in enumerate("ab", 1)
+        }
+        sources["b"].spending = Spending(spent / 2)
+        whole = lambda config, theirs: ([*theirs.values()], "why")  # noqa: E731
+        if planned:
+            whole = lambda config, theirs: ([SimpleNamespace(id=id_of(n)) for n in range(planned)], "")  # noqa: E731
+        monkeypatch.setattr(merge_module, "Run", lambda path: sources[str(path)])
+        monkeypatch.setattr(merge_module, "RunDirectory", lambda path: made)
+        monkeypatch.setattr(merge_module, "_whole_plan", said.calls("whole plan", whole))
+        said("---", begun, planned, spent)
+        names = "t" if planned == 1 else "abat" if begun else "ab"
+        said.tried("merged", merge_module._merge, Path("t"), [*map(Path, names)])
+    said.check("merge_steps")

@@ -13,7 +13,7 @@ from cluster.commands import run as module
 from cluster.commands.resume import Resume
 from cluster.commands.run import run
 from cluster.config.settings import ClusterSettings, load_settings
-from cluster.errors import BAD_INPUT, CONTINUE, RUN_FAILED, ResumableError, RunFailedError, UserError
+from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, UserError
 from cluster.ray_backend import actors
 from cluster.storage.provenance import read_versions
 from cluster.storage.run_directory import RunDirectory
@@ -100,11 +100,6 @@ def test_a_played_run_ends_with_1_where_results_or_episodes_lack(written, missin
     run = SimpleNamespace(path="run", stopping=SimpleNamespace(stopped=stopped))
     assert module._code(run, results) == code
     assert ("2 of 9 episodes were played and are not in the ledger" in capsys.readouterr().err) == (missing and code)
-
-
-def test_an_error_ends_a_run_with_the_code_of_its_kind():
-    errors = (UserError("x"), RunFailedError("x"), ResumableError("x"))
-    assert [module.code_of(each) for each in errors] == [BAD_INPUT, RUN_FAILED, CONTINUE]
 
 
 def test_the_endpoint_that_a_run_began_with_is_its_endpoint(tmp_path):
@@ -304,23 +299,3 @@ def test_a_part_that_was_removed_meanwhile_is_missing_and_the_exit_code_says_so(
     assert "were played and are not in the ledger" in capsys.readouterr().err
     assert start(tmp_path / "run") == 0
     assert len(Run(tmp_path / "run").plan) == len(Run(tmp_path / "run").episodes())
-
-
-def test_a_stopped_run_leaves_without_tables_and_says_how_to_go_on(world, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(module, "score_run", lambda run: pytest.fail("scored"))
-    world.most = 2
-    settings = load_settings([*SMALL, "model=simulated", f"run_dir={tmp_path / 'run'}"])
-    assert module.run_and_show(settings) == CONTINUE
-    err = capsys.readouterr().err
-    assert "same command again" in err and f"raycade report {tmp_path / 'run'}" in err
-    assert not (tmp_path / "run" / "summary.json").exists()
-
-
-def test_a_reached_spend_cap_ends_like_a_stopped_run(tmp_path, capsys):
-    def play(*_):
-        raise ResumableError("\x1b[2Jthe spend cap is reached: 0.0051 of 0.0050")
-
-    settings = load_settings([*SMALL, "model=simulated", f"run_dir={tmp_path / 'run'}"])
-    assert module.run_and_show(settings, play) == CONTINUE
-    said = capsys.readouterr().err
-    assert "0.0051 of 0.0050" in said and "\x1b" not in said, "no error commands the terminal"

@@ -36,11 +36,6 @@ def sweep(monkeypatch, tmp_path, capsys):
     return play
 
 
-@pytest.mark.slow
-def test_a_sweep_plays_every_run(sweep):
-    assert sweep(0, 0, 0)[:2] == (["qwen2_5_vl_7b", "simulated", "random"], 0)
-
-
 @pytest.mark.parametrize("group", [None, "mine"])
 def test_a_run_that_fails_stops_no_other_and_one_that_was_stopped_stops_all(monkeypatch, capsys, group):
     ends = [0, 1, RunFailedError("broken"), UserError("wrong \x1b[2J"), ResumableError("all is spent"), 0, 75]
@@ -119,22 +114,3 @@ def test_a_secret_in_the_overrides_of_a_sweep_is_written_nowhere(tmp_path, monke
 @given(st.permutations(["suite=kumo", "model=a,b", "suite.seed=1,2"]))
 def test_a_multirun_that_is_started_again_is_of_the_same_group_whatever_the_order_of_its_words(words):
     assert module._group(words) == module._group(sorted(words)) != module._group(words[1:])
-
-
-@pytest.mark.slow
-def test_every_combination_is_played_and_called_by_what_not_all_were_given():
-    words = ["suite=kumo", "model=a,b", "suite.seed=1,2", "hydra.sweep.dir=x", "hydra/launcher=slurm"]
-    combinations = [*module._combinations(words)]
-    assert combinations == [["suite=kumo", f"model={model}", f"suite.seed={seed}"] for model in "ab" for seed in (1, 2)]
-    outcomes = [module.Outcome(tuple(each), 0) for each in combinations]
-    assert module._names_of(outcomes) == [
-        "model=a suite.seed=1",
-        "model=a suite.seed=2",
-        "model=b suite.seed=1",
-        "model=b suite.seed=2",
-    ]
-    assert module._names_of(outcomes[:1]) == ["suite=kumo model=a suite.seed=1"] and module._names_of([]) == []
-    assert module._names_of([module.Outcome((), 0)]) == ["run"]
-    for wrong in ("model=[a", "suite.domains=" + "[" * 5000):
-        with pytest.raises(UserError, match=r"cannot be read as KEY=VALUE|nested too deep"):
-            [*module._combinations([wrong])]

@@ -1,0 +1,289 @@
+"""What long functions do, step by step: whom they call with what, in which order, on which way, as on record."""
+
+import argparse
+import asyncio
+import contextlib
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from cluster import stop_signals
+from cluster.commands import play, report, run, serve, sweep
+from cluster.errors import ResumableError, RunFailedError, UserError
+from tests.said import Said, Thing
+
+
+@pytest.fixture
+def said(capsys, tmp_path):
+    return Said(capsys, tmp_path)
+
+
+def stand_ins(monkeypatch, said, module, names, **others):
+    """Put things in place of what a module calls; others are given."""
+    for name in names.split():
+        monkeypatch.setattr(module, name, Thing(said, name))
+    for name, value in others.items():
+        monkeypatch.setattr(module, name, value)
+
+
+def raising(said, name, error):
+    def raised(*given, **named):
+        said(f"-> {name} raises")
+        raise error
+
+    return raised
+
+
+def test_steps_of_a_run(said, monkeypatch):
+    names = "check_environment check_inline _check_answering make_tracker _check_spending begin_rule keep _print_resume_status"
+    names += " _check_versions first_of_retry _complete score_run final_results unscored_results _send_again tracked_id"
+    broken = UserError("no rule")
+    for name, changed in {
+        "plain": {},
+        "nothing to play": {"todo": []},
+        "in this process": {"ray": False, "engine": None, "local": False, "wasted": "4 GPUs idle"},
+        "with all": {"preregistration": "file", "tracker": {"type": "t"}, "failure": "it fell", "retry_failed": True},
+        "failure without tracker": {"failure": "it fell", "spent": None},
+        "stopped": {"play": True},
+        "stopped before": {"play": stop_signals.StoppedError("SIGTERM")},
+        "wrong model": {"play": UserError("no such model")},
+        "full disk": {"play": OSError("full")},
+        "closed pipe": {"play": BrokenPipeError("closed")},
+        "fails": {"play": RunFailedError("broken")},
+        "wrong rule": {"begin_rule": broken},
+        "begun meanwhile": {"meanwhile": True},
+        "a person at the wrong command": {"person": True, "by": None},
+        "a person": {"person": True},
+    }.items():
+        case = {"todo": ["one"], "ray": True, "engine": {"e": 1}, "local": True, "wasted": "", "failure": ""}
+        case |= {"preregistration": None, "tracker": None, "retry_failed": False, "spent": 2.5, "play": False}
+        case |= {"meanwhile": False, "person": False, "by": "play" if name == "a person" else None} | changed
+        said(f"--- {name}")
+        stand_ins(monkeypatch, said, run, names)
+        model = Thing(said, "model", name="m", engine=case["engine"], replica=SimpleNamespace(gpus=2.0, nodes=3))
+        settings = Thing(
+            said,
+            "settings",
+            model=model,
+            config="suite: {a: 1}",
+            run_dir="DIR",
+            preregistration=case["preregistration"],
+        )
+        settings.tracker, settings.retry_failed = case["tracker"], case["retry_failed"]
+        settings.cluster = Thing(said, "cluster", ray=case["ray"], gpu_hour_price=1.5)
+        directory = Thing(said, "directory", begun=False, spent=case["spent"], path="DIR")
+        meant = case["meanwhile"]
+        directory.claim = said.calls("claim", lambda *, to=directory, meant=meant: setattr(to, "begun", meant))
+
+        def ended(*given, case=case):
+            said("-> plays", given[1], given[2], given[2].attempts)
+            if isinstance(case["play"], BaseException):
+                raise case["play"]
+            return case["play"]
+
+        stand_ins(
+            monkeypatch,
+            said,
+            run,
+            "",
+            RunDirectory=said.calls("RunDirectory", directory),
+            with_commit=said.calls("with_commit", settings),
+            check_parallel=said.calls("check_parallel", case["wasted"]),
+            Watcher=said.calls("Watcher", Thing(said, "watcher", failure=case["failure"])),
+            RunStatistics=said.calls("RunStatistics", Thing(said, "stats")),
+            Progress=said.calls("Progress", Thing(said, "progress")),
+            scan_resume=said.calls("scan_resume", Thing(said, "resume", todo=case["todo"])),
+            is_human=lambda name, case=case: case["person"],
+            play_on_cluster=ended,
+            play_inline=lambda *given, ended=ended: (said("inline"), ended(*given))[1],
+            plays_locally=lambda settings, case=case: case["local"],
+            _write_results=said.calls("_write_results", Thing(said, "results")),
+            _code=said.calls("_code", 0),
+        )
+        if "begin_rule" in changed:
+            monkeypatch.setattr(run, "begin_rule", raising(said, "begin_rule", changed["begin_rule"]))
+        try:
+            said("=", run.run(settings, ended if case["by"] else None))
+        except (Exception, stop_signals.StoppedError) as error:
+            said("=", repr(error))
+    said.check("steps_run")
+
+
+def test_steps_around_a_run(said, monkeypatch, tmp_path):
+    hints = [
+        SimpleNamespace(name="performance", notes=("set more", "or less")),
+        SimpleNamespace(name="x", notes=("no",)),
+    ]
+    results = Thing(said, "results", tables=hints, status=["said"], written=True)
+    unwritten = Thing(said, "unwritten", tables=[], status=[], written=False)
+    stand_ins(monkeypatch, said, run, "say_status show_summary")
+    (tmp_path / "there").mkdir()
+    for folder in ("there", "gone"):
+        settings = Thing(said, "settings", run_dir=tmp_path / folder, stop=None if folder == "gone" else "rule")
+        for end in ((0, results), (1, unwritten), (75, None), RunFailedError("bad \x1b"), ResumableError("spent")):
+            done = raising(said, "run", end) if isinstance(end, Exception) else said.calls("run", end)
+            monkeypatch.setattr(run, "run", done)
+            said("=", run.run_and_show(settings, "play"))
+    stand_ins(monkeypatch, said, run, "check_journal score_run write_results")
+    for engine, metered in (
+        (None, True),
+        ({"spend_cap": 0}, True),
+        ({"spend_cap": None}, True),
+        ({}, True),
+        ({}, False),
+    ):
+        run._check_spending(Thing(said, "model", engine=engine, metered=metered), Thing(said, "run"))
+    directory = Thing(said, "directory", session="now")
+    for todo, retry in (([], ()), ([], ("a", "b")), (["x"], ("a", "b"))):
+        run._complete(directory, SimpleNamespace(todo=todo, retry=retry))
+    directory.compact = raising(said, "compact", OSError("full"))
+    run._complete(directory, SimpleNamespace(todo=["x"], retry=()))
+    monkeypatch.setattr(run, "write_results", raising(said, "write", OSError("full")))
+    scored = report.Results([], {}, frozenset())
+    said(run._write_results(Thing(said, "a run", path="RUN"), scored))
+
+    @contextlib.contextmanager
+    def counted():
+        yield
+        said("no longer counted")
+
+    class Progress(Thing):
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            said("progress ends", error[0])
+
+    signals = Thing(said, "signals", counted=counted, received=[])
+    stand_ins(monkeypatch, said, run, "actors capacity note_session Driver ray", stop_signals=signals)
+    monkeypatch.setattr(run, "asyncio", Thing(said, "asyncio"))
+    for local, address, stopped in ((True, None, []), (False, None, [15]), (False, "host:1", [])):
+        signals.received = stopped
+        monkeypatch.setattr(run, "plays_locally", lambda settings, local=local: local)
+        settings = Thing(said, "settings", cluster=Thing(said, "cluster", address=address))
+        given = (settings, "todo", "directory", "stats", Progress(said, "progress"), "watcher")
+        said("=", run.play_on_cluster(*given))
+    monkeypatch.setattr(run, "Driver", raising(said, "Driver", UserError("wrong")))
+    said.tried("=", run.play_on_cluster, *given)
+    said.check("steps_around_run")
+
+
+def test_steps_of_those_who_play(said, monkeypatch):
+    person, other = SimpleNamespace(player="human"), SimpleNamespace(player="oracle")
+
+    @contextlib.contextmanager
+    def raised():
+        yield
+
+    async def asked(*given):
+        said("-> ask", given[:3])
+        given[3](SimpleNamespace(error="", episode="one"))
+        return given[2] == [person, person]
+
+    stand_ins(monkeypatch, said, play, "ledger_columns sound_rows", _ask=asked, is_human=lambda name: name == "human")
+    monkeypatch.setattr(play.stop_signals, "raised", raised)
+    for todo, left in (
+        ([person], False),
+        ([other, person, person], False),
+        ([other], True),
+        ([], True),
+        ([person, other], True),
+    ):
+        monkeypatch.setattr(play, "play_on_cluster", said.calls("play_on_cluster", left))
+        given = [Thing(said, name) for name in ("settings", "directory", "stats", "progress", "watcher")]
+        said("=", play._play(Thing(said, "options"), given[0], todo, *given[1:]))
+    for code in (0, 75, 1):
+        stand_ins(monkeypatch, said, play, "load_settings play_overrides report", run_and_show=said.calls("run", code))
+        said("=", play.main(Thing(said, "options")))
+
+    @contextlib.contextmanager
+    def counted():
+        yield
+
+    async def offered(*given):
+        said("-> offer", given)
+
+    stand_ins(monkeypatch, said, serve, "Web token_of over_http check_pictures")
+    monkeypatch.setattr(serve, "offer", offered)
+    monkeypatch.setattr(serve.socket, "gethostname", lambda: "here")
+    listener = SimpleNamespace(getsockname=lambda: ("", 8080))
+    monkeypatch.setattr(serve, "listen", said.calls("listen", listener))
+    for stdio, host, tools, file, engine in (
+        *((False, "127.0.0.1", None, None, None), (False, "0.0.0.0", "tools", Path("a b"), {"feedback": True})),
+        *((True, "localhost", "tools", None, {"feedback": False}), (False, "localhost", "tools", None, {})),
+    ):
+        found = Thing(said, tools) if tools else None
+        monkeypatch.setattr(serve, "_tools", said.calls("_tools", found))
+        options = argparse.Namespace(stdio=stdio, host=host, port=1, token_file=file, output="output")
+        settings = Thing(said, "settings", model=SimpleNamespace(name="agent-x", engine=engine))
+        rest = (Thing(said, name) for name in ("commits", "stopping", "progress"))
+        asyncio.run(serve._serve(options, settings, Thing(said, "games", left=3), *rest))
+    for port, name in ((1, "player"), (2, "")):
+        said.tried(port, serve._name_given, {"player": name}, "player")
+    said.check("steps_play")
+
+
+def test_steps_of_a_report_and_a_sweep(said, monkeypatch, tmp_path):
+    shown = lambda name, **more: Thing(said, name, **more)  # noqa: E731
+    results = [shown(f"results {n}", status=[f"status {n}"]) for n in range(2)]
+    joint = shown("joint", runs=[SimpleNamespace(name="A"), SimpleNamespace(name="B")])
+    stand_ins(
+        monkeypatch,
+        said,
+        report,
+        "show show_summary say_status _write make_suite",
+        Run=lambda path: shown(f"run {path}", path=path),
+        read_runs=lambda runs, read: read(),
+        _joint=said.calls("_joint", joint),
+        _contents=said.calls("_contents", {Path("x"): b"y"}),
+    )
+    for count, full, obstacle in ((1, True, ""), (2, False, ""), (2, True, "busy"), (1, False, "busy")):
+        scored = iter(results)
+        obstacles = iter([obstacle, ""])
+        monkeypatch.setattr(report, "_score", said.calls("_score", lambda *given: next(scored)))
+        monkeypatch.setattr(
+            report, "_write_if_current", said.calls("_write_if_current", lambda *given: next(obstacles))
+        )
+        joint.runs = joint.runs[:count] if count == 1 else [SimpleNamespace(name="A"), SimpleNamespace(name="B")]
+        files = report.Files(html=Path("p.html"), figures=Path("f")) if full else None
+        report.report([Path(name) for name in "ab"[:count]], full, files, ["N"] * (count == 1))
+    for files in ({}, {"html": Path("a.txt")}, {"html": tmp_path}, {"html": Path("a.htm"), "latex": Path("l")}):
+        for paths, names in (("ab", ""), ("ab", "xy"), ("ab", "xx"), ("ab", "x"), ("aa", ""), ("a", "x")):
+            dirs = [tmp_path / path for path in paths]
+            said.tried(f"{files} {paths} {names}", report._check_asked, dirs, report.Files(**files), list(names))
+        said([str(path) for path in report.Files(**files).wanted])
+    report.write_files(Path("folder"), {"a": b"1", "b/c": b"2"})
+
+    class Launched:
+        @classmethod
+        def create_main_hydra2(cls, *given):
+            said("-> hydra", given[0])
+            return cls()
+
+        def multirun(self, name, player, overrides, with_log_configuration):
+            said("-> multirun", name, player._group, overrides, with_log_configuration)
+            if isinstance(ends, Exception):
+                raise ends
+            return [[SimpleNamespace(return_value=number) for number in batch] for batch in ends]
+
+    submitit = type("FailedJobError", (Exception,), {"__module__": "submitit.core"})
+    stand_ins(monkeypatch, said, sweep, "version create_config_search_path", Hydra=Launched)
+    for ended in (
+        *([[1, 2], [3]], [], submitit("job 7 died"), KeyError("other"), sweep.HydraException("odd")),
+        sweep.HydraException("Could not find 'hydra/launcher/submitit_slurm'"),
+    ):
+        ends = ended
+        try:
+            said("=", sweep._launch(["b=1,2", "suite.a=1"]))
+        except (UserError, KeyError) as error:
+            said("=", repr(error))
+    outcomes = [sweep.Outcome(tuple(each.split()), 0) for each in ("a=1 b=2 c=3", "a=1 c=3 b=3", "c=3 a=1")]
+    said([sweep._names_of(outcomes[:count]) for count in range(4)], sweep._names_of(outcomes[:1] * 2))
+    for words in (["a=1,2", "b=3,4", "hydra/launcher=slurm", "hydra.sweep.dir=x"], ["+a=[1,2]", "~b"], ["a=1,,2"]):
+        said.tried(words[0][:9], lambda words=words: list(sweep._combinations(words)))
+    for handled in (False, True):
+        logger = Thing(said, "logger", handlers=["one"] * handled)
+        monkeypatch.setattr(sweep, "logging", Thing(said, "logging", getLogger=said.calls("getLogger", logger)))
+        sweep._announce()
+    said.check("steps_report_and_sweep")
