@@ -304,10 +304,22 @@ def _text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _parameters(files: Files) -> float:
-    """Billions of parameters: of the files' index, else counted from the config, without the vision tower."""
+    """Billions of parameters: of the files' index, else counted from the config, without the vision tower.
+
+    Raises:
+        UserError: the config lacks a number that this takes.
+    """
     size = (files.index.get("metadata") or {}).get("total_size")
     if isinstance(size, int | float):
         return size / 2e9  # of two bytes each
+    try:
+        return _counted(files) / 1e9
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{files.id}: its {CONFIG} says nothing of {error}") from None
+
+
+def _counted(files: Files) -> int:
+    """Parameters by the numbers of a config; errors as of ``int`` and of mappings where it lacks one."""
     text, shape = _text_config(files.config), shape_of(files)
     hidden = int(text["hidden_size"])
     # Queries and what leaves the attention have all heads; keys and values have those of the cache.
@@ -323,4 +335,4 @@ def _parameters(files: Files) -> float:
     # The embedding of tokens, and the output's own where the two are not tied.
     tables = 1 if files.config.get("tie_word_embeddings") else 2
     embeddings = tables * int(text["vocab_size"]) * hidden
-    return (int(text["num_hidden_layers"]) * (attention + feed_forward) + embeddings) / 1e9
+    return int(text["num_hidden_layers"]) * (attention + feed_forward) + embeddings

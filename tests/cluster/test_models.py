@@ -14,13 +14,12 @@ from cluster.cli import main
 from cluster.config.model import make_model
 from cluster.config.settings import load_settings
 from cluster.errors import UserError
-from cluster.models import hub
 from cluster.models.grades import GRADES, PLAYED
-from cluster.models.hardware import check_parallel, hardware_table
+from cluster.models.hardware import hardware_table
 from cluster.models.hub import Files, known, model_from, shape_of
 from cluster.models.memory import cache_bytes, fit_on, gpu_hours, parallel_sizes
 from cluster.models.proofs import Proof, grade_of, proofs, record
-from cluster.models.table import GIB, Shape, families, gpus, row_of, rows, section_of
+from cluster.models.table import GIB, families, gpus, row_of, rows, section_of
 
 KUMO = ["suite=kumo", "suite.domains=[medical]", "suite.tasks_per_domain=1", "suite.repeats=1"]
 BEFORE = {
@@ -79,13 +78,6 @@ def test_vllm_knows_every_architecture_and_every_parser():
     assert all(f'"{each.parser}"' in parsers for each in thinking)
 
 
-def test_pictures_are_enlarged_and_reduced_to_the_bounds_of_the_settings():
-    rule = families()["qwen2_5_vl"].pictures
-    bounds = {"size": {"shortest_edge": 9 * 28**2, "longest_edge": 100 * 28**2}}
-    assert [rule.within(bounds).tokens(edge, edge) for edge in (28, 140, 1008)] == [9, 25, 100]
-    assert rule.within({}) == rule
-
-
 @pytest.mark.parametrize("name", [name for name, family in families().items() if family.pictures])
 def test_pictures_take_the_tokens_that_the_engine_counted(name):
     rule = families()[name].pictures
@@ -120,20 +112,6 @@ def test_a_picture_of_any_size_and_proportion_takes_the_tokens_of_its_family(nam
 # --- memory ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "each_token", "once"),
-    [
-        ("llama_3_1_8b", 32 * 8 * 128 * 4, 0),  # 128 KiB, as is well known
-        ("qwen3_8_27b", 16 * 4 * 256 * 4, 146 * 2**20),  # a quarter of 64 layers, and the state of the others
-        ("deepseek_vl2", 30 * 576 * 2, 0),
-        ("gemma_3_27b", 10 * 16 * 128 * 4, 52 * 16 * 128 * 4 * 1024),  # the others keep 1,024 tokens
-    ],
-)
-def test_the_cache_of_a_sequence(name, each_token, once):
-    for tokens in (4096, 32768):
-        assert cache_bytes(rows()[name].shape, tokens) == each_token * tokens + once
-
-
 @given(st.sampled_from(sorted(rows())), st.integers(1, 200_000))
 def test_a_sequence_without_tokens_has_its_state_only_and_each_further_token_takes_no_more_than_the_first(name, tokens):
     shape = rows()[name].shape
@@ -164,12 +142,6 @@ def test_what_fits_leaves_room_and_one_gpu_fewer_would_not_do(name, gpu, tokens)
     assert all(fit_on(row, kind, tokens, size) is None for size in smaller)
     longer = fit_on(row, kind, 2 * tokens, fit.gpus)
     assert (longer.sequences if longer else 0) <= fit.sequences
-
-
-def test_parallel_sizes_split_the_heads():
-    assert parallel_sizes(Shape(28, 28, 4, 128)) == [1, 2, 4]
-    assert parallel_sizes(Shape(36, 16, 2, 128)) == [1, 2, 4, 8]  # beyond two, heads of the cache are copied
-    assert parallel_sizes(Shape(32, 24, 3, 128)) == [1]
 
 
 def test_time_is_bounded_by_operations_for_prompts_and_by_reading_for_replies():
@@ -212,7 +184,6 @@ GEMMA = {
     },
     "tie_word_embeddings": True,
 }
-SAMPLED = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
 def folder(tmp_path, config, **more):
@@ -229,18 +200,6 @@ def test_a_config_says_what_the_row_of_the_same_model_says():
     assert model_from(Files("x", "", GEMMA)).total == pytest.approx(31.3, rel=0.05)
 
 
-@pytest.mark.parametrize(
-    ("reserved", "size", "fits"), [(0, 4, True), (0.5, 1, True), (1, 1, True), (1, 2, False), (4, 4, True)]
-)
-def test_a_replica_reserves_the_gpus_that_it_uses_or_a_share_of_one(reserved, size, fits):
-    engine = {"type": "vllm", "model": "tiny", "tensor_parallel_size": size}
-    if fits:
-        assert check_parallel(engine, reserved) == ""
-    else:
-        with pytest.raises(UserError, match="takes 2 GPUs"):
-            check_parallel(engine, reserved)
-
-
 @pytest.mark.parametrize("name", gpus())
 def test_hours_are_those_of_as_many_requests_at_once_as_fit_and_may_be(name):
     model, gpu = rows()["qwen2_5_vl_7b"], gpus()[name]
@@ -255,12 +214,6 @@ def test_hours_are_those_of_as_many_requests_at_once_as_fit_and_may_be(name):
         assert any(f"{name} {fitting}" in note for note in table.notes) == (most > fitting)
 
 
-def test_layers_that_use_the_cache_of_others_take_none():
-    text = GEMMA["text_config"] | {"num_kv_shared_layers": 20}
-    shape = shape_of(Files("x", "", GEMMA | {"text_config": text}))
-    assert (shape.layers, shape.whole) == (40, 6)
-
-
 def test_a_model_without_a_row_plays_by_its_own_files(tmp_path):
     home = folder(tmp_path, LLAMA, generation_config={"do_sample": True, "temperature": 0.6, "top_p": 0.9})
     settings = load_settings([*KUMO, "model=hf", f"model.engine.model={home}"])
@@ -273,32 +226,9 @@ def test_a_model_without_a_row_plays_by_its_own_files(tmp_path):
         load_settings([*KUMO, "model=hf"])
 
 
-@pytest.mark.parametrize("said", [{}, {"do_sample": True}, {"do_sample": False}])
-@pytest.mark.parametrize("names", [(), *((name,) for name in SAMPLED), SAMPLED])
-def test_a_model_without_a_row_is_sampled_as_its_files_name_unless_they_forbid_it(names, said):
-    named = {name: 0.5 + number for number, name in enumerate(names)}
-    files = Files("x", "", LLAMA, {**dict.fromkeys(SAMPLED), "other": 1, **named, **said})
-    sampled = named if said.get("do_sample", bool(names)) else {"temperature": 0.0}
-    assert model_from(files).sampling == {**sampled, "max_tokens": 2048}
-
-
-def test_the_size_of_stored_weights_says_how_many_parameters_there_are():
-    """Two bytes each, whatever the config would make of it."""
-    weights = {"metadata": {"total_size": 3_086_635_008}}
-    assert model_from(Files("x", "", LLAMA, index=weights)).total == pytest.approx(1.543, rel=0.001)
-
-
 def test_an_id_of_the_table_plays_by_its_row():
     model = load_settings([*KUMO, "model=hf", "model.engine.model=Qwen/Qwen3-VL-8B-Thinking"]).model
     assert model.engine["vllm"] == {"reasoning_parser": "qwen3"} and model.sampling.max_tokens == 40960
-
-
-def test_of_a_key_that_is_given_twice_the_last_value_counts(monkeypatch):
-    asked = []
-    monkeypatch.setattr(hub, "files_of", lambda id, revision=None: asked.append((id, revision)) or Files(id, "", LLAMA))
-    keys = ("model.engine.model", "model.engine.revision")
-    overrides = ["model=hf", *(f"{key}=org/{number}" for number in (1, 2) for key in keys)]
-    assert hub.selectable(overrides)["hf"]["engine"]["model"] == "org/2" and asked == [("org/2", "org/2")]
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,14 @@
 """Caches of hybrid models: the size of their blocks, what they serve, and beginnings that are sent on their own."""
 
 import asyncio
-import logging
 from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.errors import UserError
-from cluster.models import cached_share
-from cluster.models.cached_share import blocks_of, cached_table
-from cluster.models.table import rows
-from cluster.prefix_cache.beginnings import PROMPTS_WITHOUT_HITS, HitWatch, SharedBeginnings, beginning_of, tokens_of
+from cluster.models.cached_share import cached_table
+from cluster.prefix_cache.beginnings import SharedBeginnings, beginning_of, tokens_of
 from cluster.prefix_cache.block_size import CPU_BLOCK, block_tokens
 from cluster.prefix_cache.predict import AttentionCache, HybridCache
 from evals.questions import Question, QuestionSuite
@@ -35,20 +31,6 @@ def test_blocks_are_as_long_as_vllm_made_them_on_a_cpu(heads, size, block):
     assert block_tokens({"num_attention_heads": 8, "hidden_size": 512}) is None
 
 
-@pytest.mark.parametrize(("kernel", "kept"), [(None, 3), (4, 3), (2, 1)])
-def test_the_convolution_of_a_delta_net_keeps_all_but_one_of_the_inputs_that_it_looks_at(kernel, kept):
-    sizes = {
-        "linear_num_key_heads": 2,
-        "linear_num_value_heads": 4,
-        "linear_key_head_dim": 64,
-        "linear_value_head_dim": 64,
-    }
-    attention = {"num_attention_heads": 1, "num_key_value_heads": 1, "head_dim": 1, "mamba_ssm_dtype": "bfloat16"}
-    config = {**sizes, **attention, **({} if kernel is None else {"linear_conv_kernel_dim": kernel})}
-    numbers = (2 * 2 * 64 + 4 * 64) * kept + 4 * 64 * 64
-    assert block_tokens(config, smallest=1) == numbers / 2, "a token keeps two numbers, a key and a value"
-
-
 def test_blocks_of_full_size_are_as_long_as_vllm_says_on_gpus():
     full = {
         **SHRUNKEN,
@@ -61,20 +43,6 @@ def test_blocks_of_full_size_are_as_long_as_vllm_says_on_gpus():
     assert block_tokens(full, cache_bytes=1) == 1056
     assert block_tokens(full, gpus=2) == 528, "heads and states are divided alike"
     assert block_tokens(full, gpus=8) == 272, "from here on each GPU keeps a whole head"
-
-
-@pytest.mark.parametrize(
-    ("gpus", "dtype", "block"),
-    [
-        (1, "float32", 66),  # 768 * 3 * 2 + 512 * 128 * 4 bytes of a state, 8 heads * 512 of a token
-        (1, "bfloat16", 34),
-        (8, "float32", 68),  # (512 + 2 * 8 * 128) / 8 * 3 * 2 + 64 * 128 * 4: each GPU has the group, and a head
-    ],
-)
-def test_blocks_of_mamba_2_hold_the_state_of_a_gpu_with_its_copy_of_the_group(gpus, dtype, block):
-    mamba = {"mamba_num_heads": 8, "mamba_head_dim": 64, "ssm_state_size": 128, "n_groups": 1, "conv_kernel": 4}
-    config = {**mamba, "mamba_ssm_cache_dtype": dtype, "num_attention_heads": 8, "head_dim": 128}
-    assert block_tokens(config, smallest=1, gpus=gpus) == block
 
 
 prompts = st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=40), min_size=1, max_size=12)
@@ -121,15 +89,6 @@ def test_states_are_kept_where_vllm_kept_them(unit, after_reply):
     # Nor at the ends of steps (1,920 and 3,840).
     cut = [cache.ask([*long[:length], *range(50)]) for length in (5000, 1000, 2000, 3000, 4500)]
     assert cut == [0, 0, 640, 1920, 4480]
-
-
-def test_an_end_of_a_block_on_the_way_from_within_a_block_is_not_kept():
-    """A game of KidGym: a prompt went on from 704, passed 1,280, and the next one was served 704."""
-    cache = HybridCache(640, 32)
-    beginning, first, second = range(704), range(1000, 4168), range(5000, 5900)
-    cache.ask([*beginning, 1])
-    assert cache.ask([*beginning, *first]) == 704
-    assert cache.ask([*beginning, *first[:2240], *second]) == 704
 
 
 @dataclass(frozen=True)
@@ -181,42 +140,7 @@ def test_a_picture_is_not_cut_and_another_picture_is_another_beginning():
     assert beginning_of({"prompt_token_ids": (1, 2, 3)}, 2) == {"prompt_token_ids": [1, 2, 1]}
 
 
-def test_prompts_without_hits_are_told_once(caplog):
-    watch = HitWatch(2176, hybrid=True)
-    with caplog.at_level(logging.WARNING):
-        for _ in range(3 * PROMPTS_WITHOUT_HITS):
-            watch.saw(400, 0)
-    assert [record.getMessage() for record in caplog.records] == [
-        "the prefix cache served none of 100 prompts of 400 tokens on average; its blocks have 2176; try "
-        "model.engine.vllm.prefix_match_unit=32 with model.engine.shared_beginnings=true"
-    ]
-    caplog.clear()
-    served = HitWatch(16, hybrid=False)
-    for number in range(3 * PROMPTS_WITHOUT_HITS):
-        served.saw(400, 16 if number == 50 else 0)
-    assert not caplog.records
-
-
 QWEN = {"type": "vllm", "model": "Qwen/Qwen3.5-9B"}
-
-
-def test_a_plan_knows_the_blocks_of_a_model_from_its_config_or_its_row(monkeypatch):
-    assert blocks_of(QWEN).hybrid and blocks_of(QWEN).tokens == 528
-    assert blocks_of({**QWEN, "vllm": {"kv_cache_dtype": "fp8"}}).tokens == 1056
-    assert blocks_of({**QWEN, "tensor_parallel_size": 8}).tokens == 272
-    assert blocks_of({**QWEN, "model": "Qwen/Qwen2.5-VL-7B-Instruct"}).tokens == 16
-    assert [blocks_of({**QWEN, "model": "tiny", "block_size": size}).tokens for size in (None, 32)] == [CPU_BLOCK, 32]
-    assert blocks_of({**QWEN, "model": "nobody/knows-it"}) is None
-
-    def gone(*_, **__):
-        raise UserError("no files")
-
-    assert blocks_of({**QWEN, "model": rows()["nemotron_3_nano_omni"].id}) is None, "some of its layers keep nothing"
-    known = {id: blocks_of({**QWEN, "model": id}) for id in ("Qwen/Qwen3.5-9B", "Qwen/Qwen3.6-35B-A3B")}
-    monkeypatch.setattr(cached_share, "files_of", gone)
-    for id, blocks in known.items():
-        of_row = blocks_of({**QWEN, "model": id})
-        assert of_row.tokens == blocks.tokens and "table" in of_row.rule
 
 
 class Questions(QuestionSuite):

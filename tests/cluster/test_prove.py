@@ -254,35 +254,6 @@ def test_a_tokenizer_of_mistral_s_has_all_bytes_first_then_merged_words_in_their
     assert {name: made["config"][name] for name in numbers} == numbers and made["image"] == {"size": 5}
 
 
-def test_a_small_config_has_small_sizes_for_the_keys_that_it_has():
-    text = {
-        **{"hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 32, "head_dim": 128, "kept": 5},
-        **{"num_experts": 64, "max_position_embeddings": 40960, "first_k_dense_replace": 3, "num_hidden_layers": 48},
-        "layer_types": ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"],
-        "rope_parameters": {"mrope_section": [24, 20, 20], "rope_theta": 7},
-        "shared_expert_intermediate_size": None,
-    }
-    vision = {"depth": 32, "hidden_size": 1280, "out_hidden_size": 3584, "num_heads": 16, "kept": 6}
-    small = small_config({"text_config": text, "vision_config": vision, "insert_layer_id": 9, "model_type": "m"})
-    assert small == {
-        "text_config": {
-            **{"hidden_size": 128, "num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 32, "kept": 5},
-            **{"num_experts": 4, "max_position_embeddings": 40960, "first_k_dense_replace": 1, "num_hidden_layers": 3},
-            "layer_types": ["sliding_attention", "sliding_attention", "full_attention"],
-            "rope_parameters": {"mrope_section": [6, 5, 5], "rope_theta": 7},
-            **{"shared_expert_intermediate_size": None, "initializer_range": 0.1},
-        },
-        "vision_config": {"depth": 2, "hidden_size": 64, "out_hidden_size": 128, "num_heads": 2, "kept": 6},
-        **{"insert_layer_id": 0, "model_type": "m"},
-    }
-    linear = {"num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 128, "max_position_embeddings": 99}
-    found = small_config({**linear, "layer_types": ["linear_attention", "full_attention"]})
-    assert (found["head_dim"], found["num_key_value_heads"], found["max_position_embeddings"]) == (64, 2, 32768)
-    assert found["num_hidden_layers"] == 2
-    latent = small_config({**linear, "kv_lora_rank": 99, "qk_nope_head_dim": 9, "qk_rope_head_dim": 9})
-    assert (latent["head_dim"], latent["kv_lora_rank"], latent["num_hidden_layers"]) == (128, 512, 2)
-
-
 # --- grades ----------------------------------------------------------------------------------------------------------
 
 

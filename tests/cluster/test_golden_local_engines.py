@@ -1,0 +1,229 @@
+"""What engines of this machine make of chats, templates, settings, replies and errors, on record in ``tests/golden``."""
+
+import asyncio
+import dataclasses
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from cluster.engines import (
+    base,
+    chat_tokens,
+    child_log,
+    hub_answers,
+    prompt_check,
+    simulated,
+    template_files,
+    tiny_model,
+    vllm_chat,
+    vllm_compat,
+    vllm_fields,
+    vllm_process,
+    vllm_reasoning,
+    vllm_sampling,
+)
+from cluster.engines.base import Request, Sampling
+from cluster.engines.simulated import SimulatedEngine
+from evals.types import Message, Reply, message
+from tests.cluster.openai_api.test_requests import Dot
+from tests.golden import check_said, plain
+
+MODULES = (simulated, base, chat_tokens, child_log, hub_answers, prompt_check, template_files, tiny_model)
+MODULES += (vllm_chat, vllm_compat, vllm_fields, vllm_process, vllm_reasoning, vllm_sampling)
+
+
+def shown(value) -> str:
+    return value if isinstance(value, str) else plain(value)
+
+
+# --- templates ---
+
+SYSTEM = message("system", "Play.", "Be brief.")
+CHAT = (
+    SYSTEM,
+    message("user", "Look:", Dot(9), "Go."),
+    Message("assistant", ("A",), "Hm."),
+    message("user", Dot(9), "On."),
+)
+PLAIN = "{% for m in messages %}<{{ m.role }}>{{ m.content if m.content is string else m.content|map(attribute='text')|join }}"
+PLAIN += "{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+PARTS = (
+    "{% for m in messages %}<{{ m.role }}>{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}"
+    "{% if p.type == 'image' %}<i>{% else %}{{ p.text }}{% endif %}{% endfor %}{% endif %}{% endfor %}"
+)
+THINKS = PARTS.replace("<{{ m.role }}>", "<{{ m.role }}>{{ m.reasoning_content or '' }}")
+
+
+def checked(prompt, chat=CHAT, mark="<i>") -> str:
+    try:
+        check_prompt = prompt_check.check_prompt
+        check_prompt(chat, prompt, prompt_check.re.compile(mark) if mark else None)
+    except prompt_check.WrongPromptError as error:
+        return str(error)
+    return "right"
+
+
+def chosen(template, pictures=3, role="auto", keeps=False) -> str:
+    """The arrangement in which a template passes chats on, or why there is none."""
+    stored = template_files.StoredTemplate(template, {"add_generation_prompt": True})
+    tried = list(prompt_check.arrangements(role, bool(pictures), keeps))
+    try:
+        found, mark = prompt_check.choose_arrangement(stored.render, pictures, tried, template_files.marks_in(template))
+    except prompt_check.WrongPromptError as error:
+        return str(error)
+    return f"{found} {mark and mark.pattern}"
+
+
+# --- tokens and replies ---
+
+
+def token(content, special=True, **kinds):
+    """A token as a tokenizer knows it."""
+    kinds = {**dict.fromkeys(("lstrip", "rstrip", "single_word", "normalized"), False), **kinds}
+    return SimpleNamespace(content=content, special=special, **kinds)
+
+
+SPECIAL = {1: token("<a>"), 2: token("<ab>"), 3: token("<l>", lstrip=True), 4: token("<r>", rstrip=True)}
+SPECIAL |= {5: token("<s>", single_word=True), 6: token("<n>", normalized=True), 7: token("<o>", special=False)}
+
+
+class Words:
+    """A tokenizer: every letter is a token, but for words in brackets; it strips blanks where it is told so."""
+
+    def __init__(self, strips=False, all_special_tokens=()):
+        self.strips, self.all_special_tokens, self.added_tokens_decoder = strips, all_special_tokens, SPECIAL
+
+    def encode(self, text, add_special_tokens=False):
+        for number, token in ((2, "<ab>"), (1, "<a>")):
+            text = text.replace(token, chr(number))
+        text = text.replace("AB", "@")
+        return [ord(sign) for sign in (text.strip() if self.strips else text)]
+
+    def decode(self, ids, skip_special_tokens=True):
+        return "".join(map(chr, ids))
+
+
+def tokens(**settings):
+    return chat_tokens.ChatTokens(Words(**settings))
+
+
+class Parser:
+    """As one of vLLM's: what stands before ``</r>`` is reasoning."""
+
+    reasoning_end_str = "</r>"
+    only_boundaries = False
+
+    def __init__(self, tokenizer, chat_template_kwargs):
+        if "wrong" in chat_template_kwargs:
+            raise RuntimeError("could not locate its tokens")
+
+    def adjust_request(self, request):
+        return SimpleNamespace(skip_special_tokens=False)
+
+    def extract_reasoning(self, text, request):
+        if self.only_boundaries:
+            raise NotImplementedError
+        thought, end, answer = text.partition("</r>")
+        return (thought, answer or None) if end else (None, text)
+
+
+class Boundaries(Parser):
+    only_boundaries = True
+
+
+def reasoning(parser=None, special=(), **arguments):
+    return vllm_reasoning.Reasoning(Words(all_special_tokens=special), tokens(), parser, arguments)
+
+
+def separated(said, opened="", parser=None) -> str:
+    return plain(reasoning(parser).separate(Reply(said, completion_tokens=9), Words().encode(said), opened))
+
+
+def thought(prompt, parsed=False, **asked) -> None:
+    opened = reasoning().opened(prompt)
+    vllm_reasoning.check_thought(Request("r", (), **asked), prompt, opened, parsed, "m")
+
+
+def parameters(room=100, lossless=True, skips=True, reasons=False, sampling=None, **asked) -> dict:
+    request = Request("r", (), seed=5, **asked)
+    how = {"lossless": lossless, "skip_special_tokens": skips, "reasons": reasons}
+    return dict(sorted(vllm_sampling.reply_parameters(sampling or Sampling(), request, room, **how).items()))
+
+
+ODD = Sampling(
+    7, 0.5, 0.9, 5, 0.1, 0.2, -0.3, 1.1, ("x", "y"), {"min_tokens": 9, "logit_bias": {"3": 1}, "ignore_eos": True}
+)
+
+
+def scores(*values, likeliest=1):
+    row = {number: SimpleNamespace(logprob=value) for number, value in enumerate(values)}
+    return SimpleNamespace(logprobs=[row] if values else None, token_ids=[likeliest])
+
+
+# --- errors ---
+
+
+def answered(status, words="429 Client  Error", **headers):
+    error = RuntimeError(words)
+    error.response = SimpleNamespace(status_code=status, headers=headers)
+    return error
+
+
+def under(error, *causes):
+    """An error with what led to it, the last one as its context."""
+    inner = error
+    for cause in causes:
+        inner.__cause__, inner = cause, cause
+    return error
+
+
+def of_client(name, words=""):
+    return type(name, (Exception,), {"__module__": "httpx._exceptions"})(words)
+
+
+def cause(*lines) -> str:
+    log = child_log.ChildLog()
+    log._lines.extend(lines)
+    return log.cause()
+
+
+# --- the simulated engine ---
+
+
+async def _simulated(settings, requests) -> str:
+    given = {"sampling": Sampling(max_tokens=50), "step_seconds": 0.0, "prefill_tokens_per_second": 1e9}
+    engine, said = SimulatedEngine(**{**given, **settings}), []
+    await engine.start()
+    for request in requests:
+        try:
+            reply = await engine.complete(request)
+            said.append(plain(dataclasses.replace(reply, seconds=0.0)))
+        except Exception as error:
+            said.append(f"{type(error).__name__}: {error}")
+    await engine.close()
+    load = {name: value for name, value in vars(engine.load).items() if name != "slot_seconds"}
+    return "\n".join([*said, plain(load)])
+
+
+def simulated_replies(*requests, **settings) -> str:
+    return asyncio.run(_simulated(settings, requests))
+
+
+def asked(number, *said, **fields) -> Request:
+    return Request(f"r{number}", tuple(message("user", text) for text in said), seed=number, **fields)
+
+
+@pytest.mark.parametrize("text", ["templates", "local"])
+def test_engines_of_this_machine_say_what_is_on_record(text, monkeypatch, tmp_path):
+    own = {"_parser_class": {"own": Parser, "bounds": Boundaries}.__getitem__, "_empty_request": lambda: None}
+    for name, value in own.items():
+        monkeypatch.setattr(vllm_reasoning, name, value)
+    monkeypatch.setattr(vllm_sampling, "_parameters", lambda **settings: settings)
+    monkeypatch.setattr(vllm_compat, "choice", lambda options: {"choice": list(options)})
+    outside = SimpleNamespace(StructuredOutputsParams=dict, RepetitionDetectionParams=dict)
+    monkeypatch.setitem(sys.modules, "vllm.sampling_params", outside)
+    monkeypatch.chdir(tmp_path)
+    named = {name: value for module in MODULES for name, value in vars(module).items() if not name.startswith("__")}
+    check_said(f"engines_{text}", {**named, "np": np, **globals()}, shown)

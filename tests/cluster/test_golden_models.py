@@ -1,0 +1,148 @@
+"""What is known of models and of their caches before anything is loaded, on record in ``tests/golden``."""
+
+import asyncio
+import dataclasses
+from types import SimpleNamespace
+
+import pytest
+
+from cluster.engines.base import Capabilities
+from cluster.models import cached_share, hardware, hub, memory, mistral_files, pictures, shrink, table
+from cluster.models.hub import Files
+from cluster.models.table import Gpu, Shape, rows
+from cluster.prefix_cache import beginnings, block_size, predict
+from evals.tables import Table
+from evals.types import message
+from tests.golden import check_said, plain
+
+MODULES = (cached_share, hardware, hub, memory, mistral_files, pictures, shrink, table, beginnings, block_size, predict)
+SIZES = ((1, 1), (28, 28), (500, 400), (576, 576), (1000, 90), (90, 1000), (4000, 3000))
+RULES = {
+    f"{family.pictures.rule} of {name}": family.pictures for name, family in table.families().items() if family.pictures
+}
+
+
+def shown(value) -> str:
+    if isinstance(value, Table):
+        lines = [
+            value.title,
+            " | ".join(value.columns),
+            *(" | ".join(map(plain, row)) for row in value.rows),
+            *value.notes,
+        ]
+        return "\n".join(lines)
+    return value if isinstance(value, str) else plain(value)
+
+
+def counted(rule) -> str:
+    return " ".join(str(RULES[rule].tokens(*size)) for size in SIZES)
+
+
+def fits(name, gpu, tokens=32768, **asked) -> str:
+    fit = memory.fit_on(rows()[name], table.gpus()[gpu], tokens, **asked)
+    return "does not fit" if fit is None else f"{plain(fit)} {fit.replicas}"
+
+
+def model(**fields):
+    """The row of a model with other fields."""
+    shape = dataclasses.replace(rows()["qwen2_5_7b"].shape, **fields.pop("shape", {}))
+    return dataclasses.replace(rows()["qwen2_5_7b"], shape=shape, **fields)
+
+
+SMALL = Gpu(memory=10, tflops=100, bandwidth=1)
+CONFIG = {
+    "architectures": ["Qwen2ForCausalLM"],
+    "num_hidden_layers": 4,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+    "hidden_size": 512,
+    "intermediate_size": 1000,
+    "vocab_size": 10_000,
+}
+
+
+def files(generation=None, index=None, **config) -> Files:
+    return Files("a/b", "here", {**CONFIG, **config}, generation or {}, {}, index or {})
+
+
+def told(**found) -> str:
+    """What is made of a model's files."""
+    row = hub.model_from(files(**found))
+    return f"{plain(row.total)} {row.family.name} {plain(row.shape)} {row.engine} {dict(row.sampling)}"
+
+
+def served(cache, *prompts) -> list:
+    return [cache.ask(prompt) for prompt in prompts]
+
+
+def beginning(*lengths, own=()):
+    """A prompt that begins like others: 0, 1, 2, ... and then numbers of its own."""
+    return [*range(lengths[0]), *own]
+
+
+def place(offset, length):
+    return SimpleNamespace(offset=offset, length=length)
+
+
+PICTURES = {
+    "prompt_token_ids": list(range(20)),
+    "mm_placeholders": {"image": [place(2, 4), place(8, 4)], "audio": [place(14, 2)]},
+    "mm_hashes": {"image": ["a", "b"], "audio": ["c"]},
+    "mm_kwargs": {"image": [1, 2], "audio": [3]},
+}
+
+
+async def _stored(settings, prompts) -> list:
+    sent, known = [], beginnings.SharedBeginnings(*settings)
+
+    async def send(prompt):
+        sent.append(len(prompt["prompt_token_ids"]))
+        await asyncio.sleep(0)
+        raise ValueError("the engine will meet it itself")
+
+    for together in prompts:
+        await asyncio.gather(*(known.store({"prompt_token_ids": tokens}, send) for tokens in together))
+        sent.append("-")
+    return sent
+
+
+def stored(settings, *prompts) -> list:
+    """Lengths of what is sent before prompts, some of which come together."""
+    return asyncio.run(_stored(settings, prompts))
+
+
+def watched(caplog, hybrid, *seen) -> str:
+    caplog.clear()
+    watch = beginnings.HitWatch(128, hybrid=hybrid)
+    for number, prompt_tokens, cached in seen:
+        for _ in range(number):
+            watch.saw(prompt_tokens, cached)
+    return " / ".join(record.getMessage() for record in caplog.records) or "nothing"
+
+
+class Episode(SimpleNamespace):
+    """As far as a sample looks at it."""
+
+
+def plan(tasks, games, repeats=1):
+    """Episodes of some tasks, games and repeats, in the order of a plan."""
+    return [
+        Episode(task=f"t{task}", level="", index=game, repeat=repeat)
+        for game in range(games)
+        for task in range(tasks)
+        for repeat in range(repeats)
+    ]
+
+
+def sampled(episodes) -> str:
+    found = [f"{each.task}/{each.index}/{each.repeat}{'*' * counts}" for each, counts in cached_share._sample(episodes)]
+    return " ".join(found)
+
+
+@pytest.mark.parametrize("text", ["numbers", "files", "caches"])
+def test_models_are_known_as_on_record(text, caplog, monkeypatch, tmp_path):
+    monkeypatch.setattr(hub, "_from_hub", lambda id, revision, offline: None)
+    monkeypatch.chdir(tmp_path)
+    named = {name: value for module in MODULES for name, value in vars(module).items() if not name.startswith("__")}
+    more = {"caplog": caplog, "message": message, "Capabilities": Capabilities, "Shape": Shape}
+    check_said(f"models_{text}", {**named, **more, **globals()}, shown)
