@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import json
+import math
 import os
 import re
 import subprocess
@@ -130,7 +131,8 @@ def gpu_memory(need: Need) -> Outcome:
     on_gpu = need.vllm and need.model.replica.gpus
     used = [gpu for gpu in gpus if gpu.free_share < wanted]
     if on_gpu and used:
-        names = ", ".join(f"{gpu.index} ({gpu.free_share:.0%} free)" for gpu in used)
+        # Whole percents that are free: rounding up would show what is wanted.
+        names = ", ".join(f"{gpu.index} ({math.floor(100 * gpu.free_share)}% free)" for gpu in used)
         # A little less than the fullest GPU has left.
         least = min(gpu.free_share for gpu in used)
         possible = max(0.1, least - 0.02)

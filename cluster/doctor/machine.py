@@ -171,11 +171,11 @@ def open_files(need: Need) -> Outcome:
     """How many files a process may open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = max(FILES_AT_LEAST, FILES_PER_REPLICA * need.replicas_here(len(gpus_here())))
-    shown = f"{soft:,}"
+    # RLIM_INFINITY, which is no limit, is below 0.
+    shown = f"{soft:,}" if soft >= 0 else "no limit"
     if hard != resource.RLIM_INFINITY:
         shown += f" (at most {hard:,})"
     breaks = "Ray, and runs with many requests at once (Too many open files)"
-    # RLIM_INFINITY, which is no limit, is below 0.
     if 0 <= hard < wanted:
         mend = f"as root: LimitNOFILE=65536 for slurmd, or a line in /etc/security/limits.conf; {wanted:,} are needed"
         return Outcome("fail", shown, breaks, mend)

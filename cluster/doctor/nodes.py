@@ -257,10 +257,11 @@ def _versions(reports: Sequence[Report]) -> Finding:
         return Finding("same versions", tried, "skipped", "no machine reported", host=TOGETHER)
     first, different = reports[0], []
     for report in reports[1:]:
-        for name, version in report.versions.items():
-            of_first = first.versions.get(name)
-            if version != of_first:
-                different.append(f"{name} {version} on {report.host}, {of_first} on {first.host}")
+        # What only one of them has is a difference, too.
+        for name in {**first.versions, **report.versions}:
+            here, there = first.versions.get(name), report.versions.get(name)
+            if here != there:
+                different.append(f"{name} {there or 'missing'} on {report.host}, {here or 'missing'} on {first.host}")
     if not different:
         return Finding("same versions", tried, "ok", "the same", host=TOGETHER)
     mend = "one installation on a file system that all machines share, or ./launch.sh setup on each"

@@ -182,14 +182,17 @@ def _verifiable(commit: str, files: Sequence[HubFile]) -> bool:
 
 def _wanted(names: Sequence[str]) -> Iterator[str]:
     """The files that vLLM reads: no second format of the same weights, and nothing of folders that only others read."""
-    has_safetensors = any(name.endswith(".safetensors") for name in names)
-    for name in names:
-        path = PurePosixPath(name)
-        if has_safetensors and path.suffix in OTHER_FORMATS:
-            continue
-        if path.parts[0] in ("original", "onnx", "coreml", "openvino") and len(path.parts) > 1:
-            continue
-        yield name
+    read = [name for name in names if not _is_for_others(PurePosixPath(name))]
+    has_safetensors = any(name.endswith(".safetensors") for name in read)
+    for name in read:
+        is_second_format = has_safetensors and PurePosixPath(name).suffix in OTHER_FORMATS
+        if not is_second_format:
+            yield name
+
+
+def _is_for_others(path: PurePosixPath) -> bool:
+    """Whether a file lies in a folder that vLLM does not read."""
+    return path.parts[0] in ("original", "onnx", "coreml", "openvino") and len(path.parts) > 1
 
 
 def check_room(listing: Listing) -> None:

@@ -1,9 +1,7 @@
 """`raycade fetch` with Hugging Face's own client, against a hub on this machine."""
 
-import contextlib
 import fcntl
 import hashlib
-import json
 import os
 import subprocess
 import sys
@@ -17,8 +15,7 @@ from huggingface_hub.errors import HfHubHTTPError
 
 from cluster.cli import main
 from cluster.doctor import weights
-from cluster.doctor.fetch import id_of
-from cluster.doctor.weights import HubFile, Incomplete, Listing, _wanted, cached_folder, download, pin
+from cluster.doctor.weights import HubFile, Listing, download, pin
 from cluster.errors import RunFailedError, UserError
 from tests.cluster.conftest import ROOT
 from tests.cluster.hub_stub import COMMIT, FILES, WEIGHTS, Hub, _git_id, hub
@@ -202,40 +199,6 @@ def test_refusals_name_their_remedy(stub, capsys, monkeypatch):
     assert "too many requests (429). Wait some minutes" in ended(capsys)[1]
 
 
-def test_of_several_formats_of_the_weights_one_is_fetched_and_an_only_one_always_is():
-    settings, others = ["config.json", "tokenizer.model"], ["pytorch_model.bin", "onnx/model.onnx", "original/x.pth"]
-    assert [*_wanted([*settings, "model.safetensors", *others])] == [*settings, "model.safetensors"]
-    assert [*_wanted([*settings, *others])] == [*settings, "pytorch_model.bin"]
-    kept = ["original", "sub/original/x.json", "sub/y.safetensors"]
-    assert [*_wanted([*kept, "original/params.json", "openvino/z.xml", "sub/y.bin"])] == kept
-
-
-INDEX = json.dumps({"weight_map": {"x": "1.safetensors", "y": "2.safetensors"}})
-TWO = ["1.safetensors", "2.safetensors"]
-CACHED = [(TWO[:1], "", ""), (["x.bin"], "", ""), ([*TWO, "x.bin"], "", ""), (TWO, INDEX, "")]
-CACHED += [(["x.txt"], "", "no weights"), (TWO, "{}", "cannot be read")]
-CACHED += [(TWO[:1], INDEX, r"1 of 2 .*2\.s"), (["x.bin"], INDEX, "2 of 2")]
-
-
-@pytest.mark.parametrize("revision", ["main", COMMIT])
-@pytest.mark.parametrize(("names", "index", "lacking"), CACHED)
-def test_a_cached_model_has_weights_of_one_format_or_all_that_its_index_names(
-    names, index, lacking, revision, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    home = folder(tmp_path) / "snapshots" / COMMIT
-    files = dict.fromkeys(names, "") | {"config.json": "{}", "../../refs/main": COMMIT}
-    files |= {"model.safetensors.index.json": index} if index else {}
-    for name, text in files.items():
-        (home / name).parent.mkdir(parents=True, exist_ok=True)
-        (home / name).write_text(text)
-    with pytest.raises(Incomplete, match=lacking) if lacking else contextlib.nullcontext():
-        assert cached_folder("org/model", revision) == home
-    (home / "config.json").unlink()
-    with pytest.raises(Incomplete, match="is not in the cache"):
-        cached_folder("org/model", revision)
-
-
 def test_what_does_not_fit_the_disk_is_refused_before_it_starts(tmp_path, stub, capsys):
     stub.claimed_size = 10**15
     code, said = ended(capsys)
@@ -248,9 +211,3 @@ def test_a_name_that_leads_out_of_the_cache_is_refused(name, stub, capsys, monke
     monkeypatch.setitem(FILES, name, b"{}")
     code, said = ended(capsys)
     assert code == 2 and "invalid file names" in said
-
-
-def test_a_name_is_one_of_the_table_or_an_id():
-    assert id_of("qwen3_8b") == "Qwen/Qwen3-8B" and id_of("org/model") == "org/model"
-    with pytest.raises(UserError, match="Did you mean qwen3_8b"):
-        id_of("qwen3_8bb")

@@ -2,6 +2,8 @@
 
 import asyncio
 import dataclasses
+import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -14,6 +16,7 @@ from cluster.prefix_cache import beginnings, block_size, predict
 from evals.tables import Table
 from evals.types import message
 from tests.golden import check_said, plain
+from tests.toy import ToySuite
 
 MODULES = (cached_share, hardware, hub, memory, mistral_files, pictures, shrink, table, beginnings, block_size, predict)
 SIZES = ((1, 1), (28, 28), (500, 400), (576, 576), (1000, 90), (90, 1000), (4000, 3000))
@@ -63,6 +66,14 @@ CONFIG = {
 
 def files(generation=None, index=None, **config) -> Files:
     return Files("a/b", "here", {**CONFIG, **config}, generation or {}, {}, index or {})
+
+
+def folder(name, **contents) -> str:
+    """A folder with these files of JSON."""
+    Path(name).mkdir()
+    for file, content in contents.items():
+        Path(name, f"{file}.json").write_text(json.dumps(content))
+    return name
 
 
 def told(**found) -> str:
@@ -144,5 +155,5 @@ def test_models_are_known_as_on_record(text, caplog, monkeypatch, tmp_path):
     monkeypatch.setattr(hub, "_from_hub", lambda id, revision, offline: None)
     monkeypatch.chdir(tmp_path)
     named = {name: value for module in MODULES for name, value in vars(module).items() if not name.startswith("__")}
-    more = {"caplog": caplog, "message": message, "Capabilities": Capabilities, "Shape": Shape}
+    more = {"caplog": caplog, "message": message, "Capabilities": Capabilities, "Shape": Shape, "ToySuite": ToySuite}
     check_said(f"models_{text}", {**named, **more, **globals()}, shown)
