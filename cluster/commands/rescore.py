@@ -9,8 +9,9 @@ from typing import Any
 from cluster.config.plan import make_suite
 from cluster.config.stored import stored_sections
 from cluster.console import show
+from cluster.errors import UserError
 from cluster.storage.stored_run import Run, read_runs
-from evals.analysis.rescore import changes_table, rescore, rescored_run, rescored_table
+from evals.analysis.rescore import changes_table, planned_anew, rescore, rescored_run, rescored_table
 from evals.ledger.run_data import RunData
 from evals.suite_results import suite_results
 from evals.tables import Table
@@ -31,6 +32,11 @@ def rescored_tables(run: Run, overrides: Sequence[str], turns: int = 10, full: b
     """
     suite = make_suite(stored_sections(run.path, run.config, ["suite"], overrides)["suite"])
     episodes = {episode.id: episode for episode in run.plan}
+    if overrides:
+        try:
+            episodes = planned_anew(suite, episodes)
+        except ValueError as error:
+            raise UserError(f"{' '.join(overrides)}: {error}") from error
     found = rescore(suite, episodes, _rows(run.data))
     tables = [rescored_table(found), changes_table(found, turns)]
     if full:

@@ -43,6 +43,36 @@ class Rescored:
     """Episode, turn, reply, old action and rule, new action and rule."""
 
 
+def planned_anew(suite: Suite, episodes: Mapping[str, Episode]) -> dict[str, Episode]:
+    """Stored episodes with the budgets that a suite gives their games now.
+
+    Args:
+        suite: With the settings to read by.
+        episodes: Those of the plan, by id.
+
+    Raises:
+        ValueError: the settings do not plan one of these games.
+    """
+    budgets = {_game(episode): episode.budget for episode in suite.plan()}
+    found = {}
+    for name, episode in episodes.items():
+        game = _game(episode)
+        if game not in budgets:
+            where = " ".join((episode.task, episode.level, episode.mode, str(episode.index)))
+            raise ValueError(
+                f"these settings do not plan {where} of {episode.suite}, seed {episode.seed}; name those alone that decide "
+                "how replies are read"
+            )
+        found[name] = dataclasses.replace(episode, budget=budgets[game])
+    return found
+
+
+def _game(episode: Episode) -> tuple[str | int, ...]:
+    """A game and its repeat, whoever plays it."""
+    place = (episode.suite, episode.task, episode.level, episode.mode)
+    return (*place, episode.index, episode.repeat, episode.seed)
+
+
 def rescore(suite: Suite, episodes: Mapping[str, Episode], rows: Iterable[Mapping[str, Any]]) -> Rescored:
     """Play stored replies through a suite.
 

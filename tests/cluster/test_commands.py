@@ -468,6 +468,7 @@ def test_replies_are_read_anew_and_the_ledger_stays(run_dir, capsys):
         ("suite.decodr=strict", "Did you mean decoder"),
         ("suite.suites.0.decoder=strict", "suites"),
         ("suite.type=os.system", "os.system"),
+        ("suite.seed=7", "suite.seed=7: these settings do not plan"),
     ],
 )
 def test_a_wrong_setting_of_rescore_is_named(run_dir, capsys, override, named):

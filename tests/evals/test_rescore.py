@@ -9,7 +9,7 @@ import pytest
 
 from evals.analysis import recorded
 from evals.analysis.recorded import stored_reply
-from evals.analysis.rescore import changes_table, reread_turn, rescore, rescored_run, rescored_table
+from evals.analysis.rescore import changes_table, planned_anew, reread_turn, rescore, rescored_run, rescored_table
 from evals.analysis.retest import Again, agreement_table, disagreement_table, label_shift, sample_turns_to_ask
 from evals.conversation import PlayedTurn, Record
 from evals.ledger.records import plan_from_table, records_to_table
@@ -96,6 +96,21 @@ def test_another_decoder_reads_otherwise_and_the_ledger_is_only_read():
     row = changes_table(found, 2).rows[0]
     assert row[1] == 0 and row[3] != "–" and row[4:] == ("–", "parse error") and len(changes_table(found, 2).rows) == 2
     assert run.episodes().to_pylist() == before
+
+
+def test_games_have_the_budgets_of_the_new_settings_and_only_planned_ones_are_read():
+    suite = KumoSuite(**KUMO, tell_budget=False)
+    run = run_of(suite, {"oracle": BUILT_IN_PLAYERS["oracle"]})
+    stored = {episode.id: episode for episode in plan_from_table(run.plan)}
+    assert planned_anew(suite, stored) == stored
+    shorter = replace(suite, max_steps=1)
+    ((_, _, turns, _, episodes, other, old, new),) = rescored_table(
+        rescore(shorter, planned_anew(shorter, stored), rows_of(run))
+    ).rows
+    assert (old.mean, new.mean, turns > episodes, other) == (1, 0, True, 0)
+    for fewer in (replace(suite, seed=5), replace(suite, tasks_per_domain=1), replace(suite, domains=("knots",))):
+        with pytest.raises(ValueError, match="do not plan .*decide how replies are read"):
+            planned_anew(fewer, stored)
 
 
 def test_a_game_that_goes_on_otherwise_has_no_new_outcome():

@@ -166,20 +166,28 @@ class GeminiEngine(ProviderEngine):
         return Answer(whole("".join(texts)), finish, whole("\n".join(thoughts)), usage, top, kept or None)
 
     def read_usage(self, data: Any) -> Usage:
-        """Its tokens; thoughts are counted beside the reply."""
+        """Its tokens; thoughts are counted beside the reply, and results of tools beside the prompt."""
         used = data["usage_metadata"]
         thought, cached = used.get("thoughts_token_count"), used.get("cached_content_token_count")
         # Tokens that a cache served are among those of the prompt: where they are no count, neither is the prompt's.
-        prompt = used.get("prompt_token_count")
-        if token_count(cached or 0) is None:
+        prompt = token_count(used.get("prompt_token_count"))
+        of_tools = token_count(used.get("tool_use_prompt_token_count") or 0)
+        if token_count(cached or 0) is None or of_tools is None:
             prompt = None
+        if prompt is not None:
+            prompt += of_tools or 0
         completion = [used.get("candidates_token_count"), thought]
         found = usage_in_parts([prompt, 0, 0], completion, thought, _wrote(data))
         # More tokens than the prompt has were not read from a cache.
         known = token_count(cached) or 0
         if known > (found.prompt or 0):
             known = 0
-        return dataclasses.replace(found, cached=known)
+        # The total is what is billed: tokens that no part tells count as the reply's, which cost more than the prompt's.
+        completion_tokens = found.completion
+        total = token_count(used.get("total_token_count"))
+        if total is not None and found.prompt is not None and completion_tokens is not None:
+            completion_tokens = max(completion_tokens, total - found.prompt)
+        return dataclasses.replace(found, cached=known, completion=completion_tokens)
 
 
 def _wrote(data: Mapping[str, Any]) -> bool:

@@ -54,6 +54,24 @@ def test_tokens_that_are_none_count_with_the_most_that_they_may_be(made_engines,
     assert price == pytest.approx([0.705, 0.06, 0.75, 0.015])
 
 
+@pytest.mark.parametrize(
+    ("told", "prompt", "completion"),
+    [
+        ({}, 1000, 100),
+        ({"tool_use_prompt_token_count": 20_000, "total_token_count": 21_100}, 21_000, 100),
+        ({"total_token_count": 6_100}, 1000, 5_100),
+        ({"total_token_count": 5}, 1000, 100),
+        ({"total_token_count": "many"}, 1000, 100),
+        ({"tool_use_prompt_token_count": -1, "total_token_count": 6_100}, None, 100),
+    ],
+)
+def test_what_gemini_counts_in_total_or_for_tools_is_paid(made_engines, told, prompt, completion):
+    answer = ANSWERS["gemini"](1000, 100)
+    answer["usage_metadata"] |= told
+    usage = made_engines["gemini"].read_usage(answer)
+    assert (usage.prompt, usage.completion) == (prompt, completion)
+
+
 @pytest.fixture(scope="module")
 def made_engines():
     """Engines by name; nothing is sent."""
