@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -45,6 +45,7 @@ class _Usage(Shape):
     output_tokens: Tokens = 0
     input_tokens_cache_read: Tokens | None = None
     input_tokens_cache_write: Tokens | None = None
+    total_cost: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
 
 
 class _Error(Shape):
@@ -85,7 +86,10 @@ def _transcripts(archive: Archive, model: str) -> Iterator[Transcript]:
 
 def _transcript(content: bytes, place: str, model: str) -> Transcript:
     sample = read_as(_Sample, parse_json(content, place, _SAMPLE_BOUNDS), place)
+    # A judge, or another model that a solver asked, is named beside the player.
     used = list(sample.model_usage.values())
+    if model in sample.model_usage:
+        used = [sample.model_usage[model]]
     # Tokens that a cache served or took in are no input tokens there.
     cached = sum((each.input_tokens_cache_read or 0) + (each.input_tokens_cache_write or 0) for each in used)
     key = {"repeat": sample.epoch - 1, **sample.metadata}
@@ -97,6 +101,7 @@ def _transcript(content: bytes, place: str, model: str) -> Transcript:
         messages=_messages(sample, place),
         prompt_tokens=cached + sum(each.input_tokens for each in used),
         completion_tokens=sum(each.output_tokens for each in used),
+        cost=sum(each.total_cost or 0.0 for each in used),
         error=public_error(sample.error.message) if sample.error else "",
         size=len(content),
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel, ConfigDict
 
 from envs.files import FileError
-from evals.conversation import Record
+from evals.conversation import Record, cause_of
 from evals.suite import Suite, play_episode
 from evals.types import Chat, Episode, Message, PlayerError, Reply, Turn
 
@@ -50,6 +50,8 @@ class Transcript:
     """What ``carry_episode`` made of it, where raycade wrote the file."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cost: float = 0.0
+    """As the file tells it, in its currency."""
     error: str = ""
     size: int = 0
     """Of its sample in the file: bytes or characters."""
@@ -126,9 +128,9 @@ class TranscriptPlayer:
 
 
 def replay(suite: Suite, episode: Episode, transcript: Transcript) -> Record:
-    """Play an episode with a transcript's replies.
+    """Play an episode with a transcript's replies; one that names an error has failed, also where its game has ended.
 
-    The sums of tokens stand on its last turn: transcripts say them of the whole.
+    The sums of tokens and cost stand on its last turn: transcripts say them of the whole.
 
     Raises:
         FileError: the transcript is not one of this game as it is asked here.
@@ -142,9 +144,15 @@ def replay(suite: Suite, episode: Episode, transcript: Transcript) -> Record:
     if record.turns:
         *first, last = record.turns
         counted = dataclasses.replace(
-            last.reply, prompt_tokens=transcript.prompt_tokens, completion_tokens=transcript.completion_tokens
+            last.reply,
+            prompt_tokens=transcript.prompt_tokens,
+            completion_tokens=transcript.completion_tokens,
+            cost=transcript.cost,
         )
         record = dataclasses.replace(record, turns=(*first, dataclasses.replace(last, reply=counted)))
+    if record.done and transcript.error:
+        failure = PlayerError(transcript.error, "endpoint")
+        record = dataclasses.replace(record, outcome=None, error=cause_of(failure), error_kind=failure.kind)
     return record
 
 

@@ -609,6 +609,23 @@ def test_an_episode_that_failed_elsewhere_is_a_failed_row_with_its_cause(tmp_pat
     assert {(row["status"], row["error"]) for row in errors} == {("failed", "PlayerError: timed out at <address>")}
 
 
+def test_what_a_log_tells_of_the_player_alone_counts_and_an_error_after_the_end_is_a_failure(tmp_path):
+
+    def judged(name, value):
+        foreign(name, value)
+        if name.startswith("samples/"):
+            player = {"input_tokens": 10, "output_tokens": 5, "input_tokens_cache_read": 2, "total_cost": 1.5}
+            value["model_usage"] = {"a/judge": {"input_tokens": 1000}, "openai/gpt-of-the-test": player}
+            value["error"] = {"message": "the scorer died", "traceback": "", "traceback_ansi": ""}
+
+    file = rewritten(calm_log("kumo-random", tmp_path), tmp_path / "their.eval", judged)
+    assert cli("import", file, *KUMO, "--out", tmp_path / "theirs") == 0
+    names = ["status", "error", "success", "prompt_tokens", "completion_tokens", "cost"]
+    rows = Run(tmp_path / "theirs").ledger.table(names).to_pylist()
+    assert len(rows) == 4
+    assert {(*row.values(),) for row in rows} == {("failed", "PlayerError: the scorer died", None, 12, 5, 1.5)}
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.integers(0, 10**6), byte=st.integers(0, 255))
 def test_a_damaged_log_raises_nothing_but_file_errors(place, byte, tmp_path):
