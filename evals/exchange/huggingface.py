@@ -7,6 +7,8 @@ models/MODEL/.eval_results/*.yaml    the scores, for the repository of a model t
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -71,13 +73,15 @@ def export_huggingface(sources: Sequence[Source], folder: Path, repository: str)
         suites.setdefault(source.suite.name, []).append(source)
     written = list[Path]()
     counts: dict[str, int] = {}
+    data: dict[str, list[str]] = {}
     for name, own in suites.items():
         files, counts[name] = _write_episodes(own, folder, Path("dataset") / "data" / safe_name(name))
+        data[name] = [path.relative_to("dataset").as_posix() for path in files]
         written += files
     scores = [(source, scores_of(source)) for source in sources]
     card = Path("dataset") / "README.md"
     (folder / card).parent.mkdir(parents=True, exist_ok=True)
-    (folder / card).write_text(_card(suites, counts, scores), encoding="utf-8")
+    (folder / card).write_text(_card(suites, data, sum(counts.values()), scores), encoding="utf-8")
     written.append(card)
     if repository:
         written += _write_results(scores, folder, repository)
@@ -115,26 +119,32 @@ def _feature(kind: pa.DataType) -> dict[str, Any]:
 
 
 def _write_episodes(sources: Sequence[Source], folder: Path, home: Path) -> tuple[list[Path], int]:
-    """Write one suite's episodes; the files, and how many episodes they hold."""
+    """Write one suite's episodes; the files, and how many episodes they hold.
+
+    A file's name ends with a hash of its rows: the package `datasets` keeps what it has read under the names that the card
+    lists, and would else give one run's episodes for another's.
+    """
     (folder / home).mkdir(parents=True, exist_ok=True)
     schema = _schema(sources[0])
+    unnamed = folder / home / "unnamed.parquet"
     written = list[Path]()
-    count, writer = 0, None
-    for rows in _batches(sources):
-        if writer is None:
-            written.append(home / f"{SPLIT}-{len(written):05d}.parquet")
-            writer = pq.ParquetWriter(folder / written[-1], schema, compression="zstd")
-        try:
-            table = pa.Table.from_pylist(rows, schema)
-        except (pa.ArrowException, OverflowError) as error:  # a foreign ledger's columns may be of any type
-            raise SuiteError(sources[0].suite.name, "export its rows", error) from error
-        writer.write_table(table)
-        count += len(rows)
-        if (folder / written[-1]).stat().st_size > FILE_BYTES:
-            writer.close()
-            writer = None
-    if writer is not None:
-        writer.close()
+    count = 0
+    batches = _batches(sources)
+    for first in batches:
+        digest = hashlib.sha256()
+        with pq.ParquetWriter(unnamed, schema, compression="zstd") as writer:
+            for rows in itertools.chain([first], batches):
+                try:
+                    table = pa.Table.from_pylist(rows, schema)
+                except (pa.ArrowException, OverflowError) as error:  # a foreign ledger's columns may be of any type
+                    raise SuiteError(sources[0].suite.name, "export its rows", error) from error
+                writer.write_table(table)
+                digest.update("".join(row[NAME] for row in rows).encode())
+                count += len(rows)
+                if unnamed.stat().st_size > FILE_BYTES:
+                    break
+        written.append(home / f"{SPLIT}-{len(written):05d}-{digest.hexdigest()[:12]}.parquet")
+        unnamed.rename(folder / written[-1])
     return written, count
 
 
@@ -182,7 +192,10 @@ def _content(part: Mapping[str, Any], images: list[dict[str, Any]]) -> dict[str,
 
 
 def _card(
-    suites: Mapping[str, Sequence[Source]], counts: Mapping[str, int], scores: Sequence[tuple[Source, Sequence[Score]]]
+    suites: Mapping[str, Sequence[Source]],
+    data: Mapping[str, Sequence[str]],
+    total: int,
+    scores: Sequence[tuple[Source, Sequence[Score]]],
 ) -> str:
     header = {
         "license": _licenses(suites) or "unknown",
@@ -190,9 +203,9 @@ def _card(
         "task_categories": ["reinforcement-learning", "text-generation"],
         "tags": [PROJECT, "games", "reasoning", "evaluation"],
         "configs": [
-            {"config_name": name, "data_files": [{"split": SPLIT, "path": f"data/{safe_name(name)}/*.parquet"}]}
-            for name in suites
-            if counts[name]
+            {"config_name": name, "data_files": [{"split": SPLIT, "path": files}]}
+            for name, files in data.items()
+            if files
         ],
     }
     mains = [(source, main_score(found)) for source, found in scores]
@@ -201,7 +214,7 @@ def _card(
     environment.filters["cell"] = _cell
     return environment.from_string(template).render(
         header=yaml.safe_dump(header, sort_keys=False, allow_unicode=False),
-        total=sum(counts.values()),
+        total=total,
         scores=[(source, main, _shown(main)) for source, main in mains if main is not None],
         suites=[own[0].suite for own in suites.values()],
         columns=_columns_told(suites),
