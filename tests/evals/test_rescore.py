@@ -109,7 +109,7 @@ def test_games_have_the_budgets_of_the_new_settings_and_only_planned_ones_are_re
     ).rows
     assert (old.mean, new.mean, turns > episodes, other) == (1, 0, True, 0)
     for fewer in (replace(suite, seed=5), replace(suite, tasks_per_domain=1), replace(suite, domains=("knots",))):
-        with pytest.raises(ValueError, match="do not plan .*decide how replies are read"):
+        with pytest.raises(ValueError, match=r"do not plan .*decide how replies are read"):
             planned_anew(fewer, stored)
 
 
