@@ -13,13 +13,12 @@ from types import SimpleNamespace
 import numpy as np
 import psutil
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster.checkpoints import folder as folder_module
 from cluster.checkpoints import watch as watch_module
-from cluster.checkpoints.curve import Point, curve_figure, curve_tables, numbers, points_of
-from cluster.checkpoints.folder import Checkpoint, CheckpointError, Folder, likeness, tensors_of
+from cluster.checkpoints.curve import Point, curve_figure, curve_tables, points_of
+from cluster.checkpoints.folder import CheckpointError, Folder, tensors_of
 from cluster.checkpoints.watch import Options, Watch, balanced_part
 from cluster.commands import watch_checkpoints as command
 from cluster.config.model import ReplicaNeeds
@@ -224,18 +223,6 @@ def rows_of(run_dir):
     return {
         (row["episode_id"], row["session"]) for row in Run(run_dir).ledger.table(["episode_id", "session"]).to_pylist()
     }
-
-
-@given(st.sets(st.integers(0, 4)), st.sets(st.integers(0, 4)), st.none() | st.integers(0, 4))
-@example(set(), set(), 0)
-@example({3}, set(), 0)
-@example({2}, {1}, 2)
-@settings(max_examples=50, deadline=None)
-def test_until_is_reached_by_a_checkpoint_of_that_step_or_a_later_one_played_or_not(played, failed, until):
-    watching = Watch(Options(Folder(Path()), Path(), (), 0, until=until), None)
-    watching._points = {f"step-{step}": [point(step, [1])] for step in played}
-    watching._failed = {f"failed-{step}": step for step in failed}
-    assert watching._reached_until() == (until is not None and any(step >= until for step in played | failed))
 
 
 @pytest.mark.parametrize(
@@ -538,72 +525,6 @@ def test_a_named_pipe_in_place_of_weights_is_refused_and_not_waited_for(tmp_path
         tensors_of(tmp_path)
 
 
-def test_every_file_that_an_index_names_must_be_there(tmp_path):
-    (tmp_path / "config.json").write_text("{}")
-    index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
-    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
-    (tmp_path / "model-1.safetensors").write_bytes(safetensors({"a": np.zeros(1, np.float32)}))
-    with pytest.raises(CheckpointError, match=r"model-2\.safetensors: is missing"):
-        tensors_of(tmp_path)
-    (tmp_path / "model-2.safetensors").write_bytes(safetensors({"c": np.zeros(1, np.float32)}))
-    with pytest.raises(CheckpointError, match="names tensors that no file holds"):
-        tensors_of(tmp_path)
-    (tmp_path / "model-2.safetensors").write_bytes(safetensors({"b": np.zeros(1, np.float32)}))
-    assert {*tensors_of(tmp_path)} == {"a", "b"}
-    for wrong in ({}, {"weight_map": {"a": "../a.safetensors"}}, {"weight_map": [1]}, []):
-        (tmp_path / "model.safetensors.index.json").write_text(json.dumps(wrong))
-        with pytest.raises(CheckpointError):
-            tensors_of(tmp_path)
-    (tmp_path / "config.json").write_text('{"half')
-    with pytest.raises(CheckpointError, match=r"config\.json"):
-        tensors_of(tmp_path)
-
-
-def test_a_folder_without_the_trainer_s_mark_must_stay_as_it_is_for_a_while(tmp_path, monkeypatch):
-    clock = [100.0]
-    monkeypatch.setattr(folder_module.time, "monotonic", lambda: clock[0])
-    home = write_checkpoint(tmp_path / "checkpoint-5", 1)
-    watched = Folder(tmp_path, settled=5.0)
-    assert watched.look() == ([Checkpoint("checkpoint-5", 5, home.resolve())], {})
-    (home / "trainer_state.json").unlink()
-    for passed, written, complete in (
-        (0, "", False),
-        (4, "", False),
-        (2, "tokenizer.json", False),
-        (4, "tokenizer.json", False),  # at the same length
-        (4, "", False),
-        (2, "", True),
-    ):
-        clock[0] += passed
-        if written:
-            (home / written).write_text("{}")
-            os.utime(home / written, (clock[0], clock[0]))
-        found, waiting = watched.look()
-        assert bool(found) is complete and watched.settling(waiting) is not complete
-    write_checkpoint(tmp_path / "tmp-checkpoint-6", 1)
-    (tmp_path / "checkpoint-7").write_text("a file")
-    assert [each.step for each in watched.look()[0]] == [5]
-
-
-def test_checkpoints_are_found_in_the_order_of_their_steps_and_of_equal_steps_of_their_names(tmp_path):
-    in_order = ["step9", "a-10", "b-0010", "b-10", "a-200", "z99999", "epoch-100000"]
-    for name in sorted(in_order, reverse=True):
-        write_checkpoint(tmp_path / name, 1)
-    assert [each.name for each in Folder(tmp_path).look()[0]] == in_order
-
-
-def test_checkpoints_are_alike_that_differ_in_the_values_of_weights_alone(tmp_path):
-    first = likeness(write_checkpoint(tmp_path / "1", 1))
-    assert likeness(write_checkpoint(tmp_path / "2", 9)) == first
-    assert likeness(write_checkpoint(tmp_path / "3", 1, tied=True)) != first
-    other = write_checkpoint(tmp_path / "4", 1)
-    (other / "tokenizer.json").write_text("{}")
-    assert likeness(other) != first
-    shape = write_checkpoint(tmp_path / "5", 1)
-    (shape / "model.safetensors").write_bytes(safetensors({"w": np.zeros((1, 1), np.float32)}))
-    assert likeness(shape) != first
-
-
 # --- the curve -------------------------------------------------------------------------------------------------------
 
 
@@ -651,10 +572,3 @@ def test_a_point_is_the_model_s_measure_over_all_games_with_what_was_planned_pla
     assert figure.series[0].y == (estimate, estimate) and [each.title for each in curve_tables([other, found])] == [
         *("kumo: success", "kumo: score")
     ]
-
-
-def test_points_as_numbers_have_their_step_and_interval():
-    assert numbers([point(7, [1, 0])]) == {
-        **{"checkpoint/step": 7, "checkpoint/toy/success": 0.5},
-        **{"checkpoint/toy/success/low": 0.1, "checkpoint/toy/success/high": 0.9},
-    }

