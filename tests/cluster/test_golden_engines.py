@@ -9,19 +9,23 @@ import re
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
+import httpx
+import httpx2
 import pytest
 
 from cluster.engines import api_answer, api_engine, api_errors, api_limited, api_request, api_secrets, limits
 from cluster.engines.api_answer import Answer, Usage
+from cluster.engines.api_endpoint import Endpoint
 from cluster.engines.api_errors import EndpointError, error_from
 from cluster.engines.api_request import RequestForm
 from cluster.engines.base import Request, Sampling
 from cluster.engines.limits import AdaptiveConcurrency, PerMinute
 from cluster.engines.openai_api import OpenAIEngine
 from cluster.engines.prompt_bound import PromptBound
-from cluster.engines.providers import errors, prices
+from cluster.engines.providers import connection, errors, prices
 from cluster.engines.providers.thoughts import Thoughts
 from cluster.engines.redaction import redacted
+from cluster.engines.vllm import VLLMEngine
 from evals.types import message
 from tests.cluster.openai_api.test_requests import Dot
 from tests.cluster.providers.engines import SETTINGS
@@ -31,7 +35,7 @@ KEY = "sk-test-abcdefgh-secret-9876"
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 PNG = re.compile(r"iVBORw0KGgo[\w+/=]+")
 """A picture in base64, as machines may compress it."""
-TEXTS = ("answers", "refusals", "requests", "replies", "settings", "raised", "tries", "secrets")
+TEXTS = ("answers", "refusals", "requests", "replies", "settings", "raised", "tries", "secrets", "http", "vllm")
 
 
 def shown(value) -> str:
@@ -289,7 +293,7 @@ class Scripted:
 
     def __init__(self, script):
         self.script, self.asked, self.notes, self.checks = list(script), [], [], 0
-        self.silent_seconds = 0.0
+        self.silent_seconds, self.holds = 0.0, 0
 
     def _next(self):
         return self.script.pop(0) if len(self.script) > 1 else self.script[0]
@@ -305,7 +309,9 @@ class Scripted:
         return step
 
     def counted_before(self, body, name="", most=0.0):
-        self.notes.append(f"most {plain(most)}")
+        self.notes.append(f"{name} {body.get('model')} most {plain(most)}")
+        if len(self.notes) == self.holds:
+            self.hold(5.0)
 
     def note_price(self, body, name, price, unreadable=False):
         self.notes.append(f"{name} {plain(price)}{' unreadable' if unreadable else ''}")
@@ -341,9 +347,10 @@ DEAR = {"prompt_price": 1000.0, "completion_price": 10_000.0, "cache_read_price"
 HERE = "http://127.0.0.1:9/v1"
 
 
-async def _told_of_tries(script, requests, labels, settings) -> str:
-    made = OpenAIEngine(Sampling(max_tokens=50, temperature=1.0), "m", HERE, max_tries=3, **DEAR, **settings)
+async def _told_of_tries(made, script, requests, labels, holds) -> str:
+    """``holds``: before which note all requests are held back, as another one's refusal would do."""
     made._endpoint.http = through = Scripted(script)
+    through.holds, through.hold = holds, made._endpoint.concurrency.hold
     said = []
     for number in range(requests):
         clock.slept.clear()
@@ -357,12 +364,21 @@ async def _told_of_tries(script, requests, labels, settings) -> str:
     account = plain(await made.settle(9, 0.0))
     await made.close()
     said += [f"asked {' '.join(through.asked)}", f"noted {', '.join(through.notes)}"]
-    return "\n".join([*said, f"{account}, limit {plain(made._endpoint.concurrency.limit)}"])
+    left = plain([made._endpoint._requests._left, made._endpoint._tokens._left])
+    return "\n".join([*said, f"{account}, limit {plain(made._endpoint.concurrency.limit)}, left {left}"])
 
 
-def tried(*script, requests=2, labels=(), **settings) -> str:
+def tried(*script, requests=2, labels=(), holds=0, **settings) -> str:
     """Some requests after one another, and what is noted meanwhile."""
-    return asyncio.run(_told_of_tries(script, requests, labels, settings))
+    made = OpenAIEngine(Sampling(max_tokens=50, temperature=1.0), "m", HERE, max_tries=3, **{**DEAR, **settings})
+    return asyncio.run(_told_of_tries(made, script, requests, labels, holds))
+
+
+def routed(*script, requests=2, **settings) -> str:
+    """The same where only answers tell what they cost."""
+    engine, usual = SETTINGS["openrouter"]
+    made = engine(**{"sampling": PLAIN, "max_tries": 3, **usual, **settings})
+    return asyncio.run(_told_of_tries(made, script, requests, (), 0))
 
 
 async def _told_of_health(silent, trouble) -> str:
@@ -435,6 +451,108 @@ def parsed(answer: bytes) -> str:
         return meant(error)
 
 
+async def _exchanged(endpoint, answer, name, ask):
+    asked = []
+
+    async def respond(request):
+        asked.append(request)
+        if isinstance(answer, Exception):
+            raise answer
+        if answer == "never":
+            await asyncio.Event().wait()
+        return answer
+
+    endpoint._client._transport = httpx.MockTransport(respond)
+    endpoint._heard = -1e9
+    try:
+        said = plain(await (endpoint.check() if ask == "check" else endpoint.complete({"a": "é"}, name)))
+    except EndpointError as error:
+        said = meant(error)
+    request = asked[0]
+    sent = {
+        name: request.headers[name]
+        for name in ("authorization", "content-type", "x-a", "x-b", "x-c")
+        if name in request.headers
+    }
+    heard = "heard" if endpoint.silent_seconds < 1e8 else "silent"
+    return f"{said}\n{heard}; {request.method} {request.url} {sent} {request.content.decode()}"
+
+
+def exchanged(answer, name="", ask="complete", seconds=5.0, **headers) -> str:
+    """What an endpoint makes of an answer, and what it was sent."""
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    endpoint = Endpoint("http://h/v1", "" if "authorization" in given else KEY, given, ["own secret"], seconds, 3)
+    return asyncio.run(_exchanged(endpoint, answer, name, ask))
+
+
+def answer(status=200, body=b'{"b": 1}', **headers):
+    return httpx.Response(
+        status, content=body, headers={name.replace("_", "-"): value for name, value in headers.items()}
+    )
+
+
+async def _called(ask, seconds, check):
+    async def close_client():
+        said.append("closed")
+
+    async def asked(*body):
+        said.append(f"asked {body}")
+        if isinstance(ask, Exception):
+            raise ask
+        if ask == "never":
+            await asyncio.Event().wait()
+        return ask
+
+    said = []
+    engine = SimpleNamespace(address="here", ask=asked, ask_whether_there=asked, close_client=close_client)
+    engine.status_of = lambda status, words: 401 if "wrong key" in words else status
+    through = connection.ClientConnection(engine, [KEY, ""], seconds)
+    through._heard = -1e9
+    try:
+        said.append(plain(await (through.check() if check else through.complete({"a": 1}, "e-0"))))
+    except EndpointError as error:
+        said.append(meant(error))
+    await through.close()
+    heard = "heard" if through.silent_seconds < 1e8 else "silent"
+    return f"{', '.join(said)}; {heard} {through.base_url} {through.redacted(f'a {KEY}')} {through.counted_before({})}"
+
+
+def called(ask, seconds=5.0, check=False) -> str:
+    """What a connection through a client makes of what the client does."""
+    return asyncio.run(_called(ask, seconds, check))
+
+
+async def _bounded(body, headers, settings):
+    client = connection.http_client(3, **settings)
+    client._transport = httpx2.MockTransport(
+        lambda request: httpx2.Response(200, stream=httpx2.ByteStream(body), headers=headers)
+    )
+    async with client:
+        try:
+            found = (await client.get("http://h/x")).content
+        except EndpointError as error:
+            return meant(error)
+    return f"{len(found)} {found[:9]!r}"
+
+
+def bounded(body, headers=(), **settings) -> str:
+    return asyncio.run(_bounded(body, dict(headers), settings))
+
+
+# --- vLLM's engine, not started ---
+
+
+def vllm_engine(**settings) -> str:
+    """Arguments of vLLM that settings stand for, without those that all engines have, and what they can do."""
+    usual = VLLMEngine(Sampling(), "m").arguments
+    made = VLLMEngine(**{"sampling": Sampling(), "model": "m", **settings})
+    changed = {name: value for name, value in made.arguments.items() if usual.get(name, "none") != value}
+    can = VLLMEngine.capabilities({"model": "m", **settings})
+    own = {name: value for name, value in vars(made).items() if value != vars(VLLMEngine(Sampling(), "m"))[name]}
+    kept = {name: value for name, value in own.items() if name not in ("_arguments", "_log", "_pictures")}
+    return f"{plain(changed)}\n{plain(can)}\n{plain(kept)}"
+
+
 # --- settings and secrets ---
 
 ENVIRONMENT = {
@@ -467,6 +585,7 @@ def _without_network():
             patch.setenv(name, value)
         for engine, _ in SETTINGS.values():
             patch.setattr(engine, "_make_client", lambda engine, key, headers: MagicMock())
+        patch.setattr("cluster.engines.vllm.executor", lambda gpus: f"executor of {gpus}")
         patch.setattr(api_errors, "time", SimpleNamespace(time=lambda: 60.0))
         patch.setattr(api_engine, "random", SimpleNamespace(uniform=lambda low, high: high))
         own = SimpleNamespace(**{**vars(asyncio), "sleep": clock.sleep})
