@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from cluster.cli import main
-from envs.kumo import OptimalSearch, domain_from, generate_tasks, load_domain, structured_sources
+from envs.kumo import OptimalSearch, Task, domain_from, generate_tasks, structured_sources
 from evals.suite import play_episode
 from evals.suites.kumo import KumoSuite
 from evals.suites.kumo.lab.trajectories import commands
@@ -26,6 +26,7 @@ from evals.suites.kumo.lab.trajectories.plays import Recipe, optimal_plays, rows
 from evals.suites.kumo.parallel import CHUNK, in_order
 from evals.types import Reply
 from examples.kumo_lora.verl_reward import compute_score
+from tests.golden import check_golden, digest
 
 PART = "reptiles@in"
 TIED = structured_sources({"truths": 12, "actions": 10, "states": 2, "density": 0.25, "domains": 1}, ())[0]
@@ -108,7 +109,7 @@ OUTCOME = re.compile(
 def test_reasons_say_what_the_search_finds():
     """Each number by the search of the game that is left, and what is left by the rules themselves."""
     for row in made(Recipe(PART, reasons=True), 12):
-        task = Puzzle_task(row)
+        task = Task.from_json(json.loads(row["task"]))
         replies = [entry["content"].splitlines() for entry in row["messages"] if entry["role"] == "assistant"]
         for number, (first, *outcomes, value, _) in enumerate(replies[:-1]):
             rest = task.after(row["actions"][:number])
@@ -360,38 +361,6 @@ def changed_message(row, place, text):
     return other(row, messages=messages)
 
 
-def test_what_is_wrong_with_a_trajectory_is_noticed(rows):
-    row = next(row for row in rows if len(row["actions"]) == 3)
-    task = json.loads(row["task"])
-    wrong = next(truth for truth in row["truths"] if truth != row["actions"][-1])
-    bad = next(name for name in row["tests"] if name not in OptimalSearch(Puzzle_task(row)).best_tests({}))
-    shorter = {**task, "observations": {}}
-    broken = {
-        "right truth": other(row, actions=[*row["actions"][:-1], wrong]),
-        "best test": other(row, actions=[bad, *row["actions"]]),
-        "too early": other(row, actions=row["actions"][-1:]),
-        "expected_tests": other(row, expected_tests=row["expected_tests"] + 0.01),
-        "messages differ": changed_message(row, 3, "Outcome of something else"),
-        "loss_mask differ": other(row, loss_mask=[1] * len(row["messages"])),
-        "messages differ from": other(row, reasons=True),
-        "no book": other(row, book="none"),
-        "cannot be replayed": other(row, task=json.dumps(shorter)),
-        "no domain": other(row, domain="nothing"),
-        "not a truth": other(row, actions=[*row["actions"][:-1], "Unicorn"]),
-    }
-    assert check_row(row) == (True, "")
-    for part, each in broken.items():
-        assert part in check_row(each)[1], part
-    found = check([row, broken["right truth"], broken["too early"]], processes=1)
-    assert found.won == 2 and [problem.partition(":")[0] for problem in found.problems] == ["row 2", "row 3"]
-
-
-def Puzzle_task(row):  # noqa: N802
-    from envs.kumo import Task
-
-    return Task.from_json(json.loads(row["task"]))
-
-
 # --- the commands ----------------------------------------------------------------------------------------------------
 
 
@@ -460,35 +429,6 @@ def test_means_are_over_trajectories(tmp_path, capsys):
     assert f"{len(rows)} trajectories of 20 tasks" in verified and means in verified
 
 
-def test_verification_fails_on_a_wrong_row(rows, tmp_path, capsys):
-    path = tmp_path / "t.jsonl"
-    trajectory_file.write(path, [[rows[0], other(rows[1], expected_tests=0.0)]])
-    assert run("verify-trajectories", path) == 2
-    assert "row 2" in capsys.readouterr().err
-    (tmp_path / "empty.jsonl").touch()
-    assert run("verify-trajectories", tmp_path / "empty.jsonl") == 2
-    assert run("verify-trajectories", tmp_path / "none.jsonl") == 2
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--difficulty", "medium"],
-        ["--difficulty", "20x30"],
-        ["--count", "0"],
-        ["--reserve", "-1"],
-        ["--seed", "-1"],
-        ["--plays", "0"],
-        ["--plays", "many"],
-        ["--plays", "1001"],
-    ],
-)
-def test_wrong_options_are_refused_before_anything_is_made(words, tmp_path, capsys):
-    assert run("trajectories", tmp_path / "t.jsonl", PART, *words) == 2
-    assert words[0].strip("-") in capsys.readouterr().err or words[1] == "20x30"
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize(("plays", "most"), [("1", 1), ("1000", 1000), ("all", 1000)])
 def test_the_least_and_most_that_may_be_asked_for_are_taken(plays, most):
     asked = {"difficulty": "6x8", "book": "prose", "seed": 0, "reserve": 0, "count": 1, "reasons": True}
@@ -496,14 +436,78 @@ def test_the_least_and_most_that_may_be_asked_for_are_taken(plays, most):
     assert commands._recipe(given, PART) == Recipe(PART, "6x8", "prose", 0, 0, 1, most, True)
 
 
-def test_splits_are_listed(capsys):
-    assert run("split", "reptiles", "medical") == 0
-    reptiles, medical = capsys.readouterr().out.splitlines()[1:]
-    parts = [domain_from(f"reptiles@{part}") for part in ("in", "out")]
-    sizes = [f"{len(part.truths)} + {len(part.actions)}" for part in parts]
-    assert " ".join(reptiles.split()).startswith(f"reptiles {sizes[0]} {sizes[1]} ")
-    whole = load_domain("medical")
-    assert medical.split() == ["medical", "-", "-", str(len(whole.truths)), "+", str(len(whole.actions))]
+COMMANDS = [
+    f"trajectories t.parquet {PART} knots {PART} --count 3 --seed 2 --reserve 9",
+    "trajectories t.jsonl knots --count 2 --reasons --plays 2 --book prose --difficulty 5x7",
+    "trajectories ties.jsonl knots --count 4 --plays all --reserve 0",
+    "trajectories trl.jsonl reptiles@out --count 2 --reasons --format trl",
+    f"trajectories v.jsonl {PART} --format verl",
+    f"trajectories a.parquet {PART} --format axolotl",
+    f"trajectories t.parquet {PART}",
+    f"trajectories none/t.parquet {PART}",
+    "trajectories t.csv knots",
+    "trajectories u.jsonl nots",
+    "trajectories u.jsonl medical@in",
+    *(
+        f"trajectories u.jsonl knots {wrong}"
+        for wrong in (
+            *("--difficulty medium", "--difficulty 20x30", "--difficulty 60x5", "--count 0", "--reserve -1"),
+            *("--seed -1", "--plays 0", "--plays many", "--plays 1001", "--plays -1"),
+        )
+    ),
+    *(f"verify-trajectories {name}.jsonl" for name in ("t", "wrong", "empty", "none", "odd", "trl")),
+    "verify-trajectories t.parquet",
+    "split reptiles medical",
+]
+
+
+def wrong_rows(row):
+    """Each with another fault."""
+    task = json.loads(row["task"])
+    search = OptimalSearch(Task.from_json(task))
+    truth = next(truth for truth in row["truths"] if truth != row["actions"][-1])
+    bad = next(name for name in row["tests"] if name not in search.best_tests({}))
+    told = [{**said, "content": said["content"] + "."} for said in row["messages"]]
+    changes = [
+        *({"actions": [*row["actions"][:-1], name]} for name in (truth, "Unicorn", bad)),
+        *({"actions": actions} for actions in ([bad, *row["actions"]], row["actions"][-1:], [])),
+        *({"expected_tests": row["expected_tests"] + more} for more in (0.01, 1e-7)),
+        *({"messages": told}, {"loss_mask": [1] * len(told)}, {"messages": told, "loss_mask": []}),
+        *({"reasons": True}, {"book": "none"}, {"domain": "nothing"}, {"domain": "music"}, {"task": "{"}),
+        *({"task": json.dumps({**task, "observations": {}})}, {"messages": told, "expected_tests": 9.0}),
+    ]
+    return [{**row, **change} for change in changes]
+
+
+def test_the_commands_say_what_is_on_record(rows, tmp_path, monkeypatch, capsys):
+    def at_once(function, items, processes=None):
+        yield function(list(items))
+
+    monkeypatch.setattr("evals.suites.kumo.lab.trajectories.plays.in_order", at_once)
+    monkeypatch.setattr("evals.suites.kumo.lab.trajectories.check.in_order", at_once)
+    monkeypatch.chdir(tmp_path)
+    row = next(row for row in rows if len(row["actions"]) == 3)
+    wrong = wrong_rows(row)
+    parts = [f"{won} {problem}" for won, problem in map(check_row, [row, *wrong])]
+    trajectory_file.write(Path("wrong.jsonl"), [[row, *wrong[:13], rows[0], rows[0], rows[1]]])
+    Path("empty.jsonl").touch()
+    Path("odd.jsonl").write_text(json.dumps({**row, "actions": None, "task": None}) + "\n")
+    for line in COMMANDS:
+        name, *words = line.split()
+        parser = argparse.ArgumentParser()
+        parser.set_defaults(kumo_command=name)
+        commands.add_arguments(parser)
+        code = commands.main(parser.parse_args(words))
+        out, err = capsys.readouterr()
+        parts += ["", f"$ raycade kumo lab {line}", f"{out}{err}exit code {code}"]
+    for path in sorted(tmp_path.iterdir()):
+        whole = path.suffix == ".parquet" or path.name in ("t.jsonl", "ties.jsonl", "wrong.jsonl")
+        held = [json.dumps(each) for each in trajectory_file.read(path)] if whole else path.read_text().splitlines()
+        parts += ["", f"# {path.name}: {len(held)} lines, {digest(chr(10).join(held))}"]
+        if whole:
+            fields = ("domain", "level", "seed", "index", "play", "book", "reasons", "actions")
+            parts += [" ".join(str(json.loads(line)[name]) for name in fields) for line in held]
+    check_golden("kumo_trajectories", "\n".join(parts))
 
 
 # --- the evaluation matrix in one run --------------------------------------------------------------------------------
