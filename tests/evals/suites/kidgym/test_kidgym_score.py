@@ -3,7 +3,6 @@
 import asyncio
 import math
 import random
-import re
 
 import numpy as np
 import pyarrow as pa
@@ -19,14 +18,12 @@ from envs.kidgym import TASKS
 from evals.ledger.records import PARQUET_OPTIONS, plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
 from evals.players import OraclePlayer, RandomPlayer, ShortcutPlayer
-from evals.reference import published
 from evals.shortcut_search.record import read_record
 from evals.stats.intervals import Estimate, proportion_estimate
 from evals.suite import ledger_columns, play_episode
 from evals.suites.kidgym import KidGymSuite, cache_table
 from evals.suites.kidgym.games import Games
 from evals.suites.kidgym.learned_shortcuts import RECORD
-from evals.suites.kidgym.published_environment.recording import SUFFIX
 from evals.suites.kidgym.score import CAPABILITIES, best_shortcut, capability_score, score_kidgym, weighted_sum
 from evals.suites.kidgym.shortcut_success import SHORTCUT_SUCCESS
 from evals.types import PlayerError, Reply
@@ -86,14 +83,6 @@ def test_a_cell_in_which_all_episodes_failed_has_no_score_and_is_named():
     (row,) = rows(table)
     assert "execution" not in row and row["failed"] == 2 and row["all cells"].n == 0
     assert any("oracle, zero_shot: no score where CL level 2 enters" in note for note in table.notes)
-
-
-def test_steps_are_those_of_the_games_that_did_not_fail():
-    suite = KidGymSuite(tasks=["CL"], levels=[1], modes=["zero_shot"], episodes=4, resolution=32)
-    plan, ledger = run(suite, {"x": Sometimes()})
-    (row,) = rows(score_kidgym(plan, ledger)[1])
-    steps = ledger["steps"].drop_null().to_pylist()
-    assert len(steps) == 3 and row["steps"].n == 3 and row["steps"].mean == pytest.approx(sum(steps) / 3)
 
 
 def test_capability_scores_are_the_papers_formula():
@@ -217,75 +206,6 @@ def test_a_weighted_sum_adds_squares_of_the_distances_to_either_end():
     assert weighted_sum([], []).n == weighted_sum([*parts, Estimate(0.0, 0.0, 0.0, 0)], [1, 1, 1]).n == 0
     with pytest.raises(ValueError, match="shorter"):
         weighted_sum(parts, [1])
-
-
-def test_players_modes_tasks_and_levels_are_told_apart_in_all_tables():
-    suite = KidGymSuite(tasks=["CL", "PL"], levels=[1, 2], modes=["zero_shot", "cot"], episodes=4)
-    players = {"model": Sometimes(), **PLAYERS}
-    plan, ledger = run(suite, players, keep=lambda episode: (episode.mode, episode.level) != ("cot", "2"))
-    found = {table.name: table for table in score_kidgym(plan, ledger)}
-    assert [found[name].headline for name in found] == [False, True, False], "no capability has all of its cells"
-    success = rows(found["kidgym_success"])
-    groups = [(player, mode) for player in players for mode in ("zero_shot", "cot")]
-    cells = [(task, level) for task in ("CL", "PL") for level in "12"]
-    assert {(row["player"], row["mode"], row["task"], row["level"]) for row in success} == {
-        (*group, *cell) for group in groups for cell in cells
-    }
-    assert set(found["kidgym_success"].brief) < set(found["kidgym_success"].columns)
-    stored = {row["episode_id"]: row for row in ledger.to_pylist()}
-    shares = {}
-    for row in success:
-        key = tuple(row[name] for name in ("player", "mode", "task", "level"))
-        planned = [one for one in plan.to_pylist() if key == tuple(one[n] for n in ("player", "mode", "task", "level"))]
-        mine = [stored[one["episode_id"]] for one in planned if one["episode_id"] in stored]
-        failed = sum(one["status"] == "failed" for one in mine)
-        assert (row["planned"], row["done"], row["failed"]) == (4, len(mine) - failed, failed)
-        assert failed == (len(mine) and key[0] == "model")
-        shares[key] = row["success"]
-        assert row["success"].n == len(mine) and (not mine or row["success"].mean == sum(map(won, mine)) / len(mine))
-    for group, row in zip(groups, rows(found["kidgym_capabilities"]), strict=True):
-        assert (row["player"], row["mode"]) == group
-        if group[1] == "cot":
-            assert row["all cells"].n == 0, "a cell has not been played"
-        else:
-            assert row["all cells"].mean == pytest.approx(25 * sum(shares[*group, *cell].mean for cell in cells))
-    reference = rows(found["kidgym_reference"])
-    assert [(row["task"], row["level"]) for row in reference] == cells
-    for row in reference:
-        cell = row["task"], row["level"]
-        assert [row[f"{player}, {mode}"].n for player, mode in groups] == [shares[*group, *cell].n for group in groups]
-        for player, mode in groups:
-            if cell[1] == "1" or mode == "zero_shot":
-                assert row[f"{player}, {mode}"] == shares[player, mode, *cell]
-        measured = published("kidgym").find("Random", "success", {"task": cell[0], "level": cell[1]})
-        assert row["chance, published code"] == measured.value is not None
-    notes = [[int(number) for number in re.findall(r"\d+", note)] for note in found["kidgym_success"].notes]
-    assert [6] in notes and [24, 96] in notes, "failed, and not played"
-
-
-def won(row):
-    return bool(row["success"])
-
-
-def test_games_of_the_published_environment_have_capabilities_of_their_own_and_no_chance():
-    suite = KidGymSuite(tasks=["CL"], levels=[1, 2, 3], modes=["zero_shot"], episodes=4)
-    plan, ledger = run(suite, {"model": Sometimes()})
-    names = [f"{row['task']}{SUFFIX}" if row["index"] % 2 else row["task"] for row in plan.to_pylist()]
-    plan = plan.set_column(plan.column_names.index("task"), "task", [names])
-    _, success, reference = score_kidgym(plan, ledger)
-    capabilities = rows(score_kidgym(plan, ledger)[0])
-    assert [row["mode"].partition(",")[0] for row in capabilities] == ["zero_shot"] * 2
-    assert capabilities[0]["mode"] == "zero_shot" != capabilities[1]["mode"]
-    # Of the games with even numbers one fails, of the others one is lost.
-    assert [row["execution"].mean for row in capabilities] == [pytest.approx(50)] * 2
-    assert [row["execution"].n for row in capabilities] == [6, 6]
-    for row in rows(success):
-        own = row["task"] == "CL"
-        assert (row["failed"], row["success"].mean) == (int(own), 0.5)
-        assert (row["shortcuts reach"] is None) == (not own or not any("CL" in t for t in SHORTCUT_SUCCESS.values()))
-    for row in rows(reference):
-        known = [value is not None for name, value in row.items() if name.startswith("chance")]
-        assert known == [row["task"] == "CL"] * 3
 
 
 def test_a_player_without_a_cell_stands_beside_chance_where_it_has_one():

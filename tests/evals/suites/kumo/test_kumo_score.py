@@ -120,12 +120,6 @@ def test_imported_tasks_have_their_other_counts_of_perfect_play_and_say_which_ar
     assert "kumo_optimal_counts" not in tables_of(RECORDS)
 
 
-def test_the_published_table_says_how_failed_calls_count_there_and_here():
-    notes = "\n".join(tables_of(RECORDS)["kumo_published"].notes)
-    assert "counts as a parse error without tokens in the published figures" in notes
-    assert rows_of(tables_of([failed(EPISODES[0], 40)])["kumo_published"])[0]["parse errors"].mean == 0
-
-
 def test_notes_say_how_failures_and_missing_runs_count():
     notes = "\n".join(tables_of(RECORDS[1:], EPISODES + WAITING)["kumo_success"].notes)
     assert "1 failed run (the player could not answer) counts as not successful" in notes
@@ -144,14 +138,6 @@ def test_a_failed_task_takes_its_optimum_from_another_players_run_or_is_left_out
     helped = tables_of([*alone, played(WAITING[0], True, tests=1, optimal_actions=2)], episodes)["kumo_success"]
     assert rows_of(helped)[0]["relative actions"].mean == pytest.approx((5 / 2 + 0) / 2)
     assert "optimum is not on record" not in "\n".join(helped.notes)
-
-
-def test_the_figure_shows_the_relative_actions_that_the_table_names():
-    table = tables_of(RECORDS, EPISODES + WAITING)["kumo_success"]
-    run = RunData.of_tables(plan_to_table(EPISODES), records_to_table(RECORDS, COLUMNS)).of("kumo")
-    [scatter] = [one for one in kumo_figures(list(join_runs(run.plan, run.episodes()))) if one.name == "kumo_scatter"]
-    mine = next(series for series in scatter.series if series.name == "model")
-    assert mine.x[0] == rows_of(table)[0][scatter.x_label], "one convention has one name"
 
 
 def test_domains_stand_in_one_order_in_all_panels_of_the_figure():
