@@ -247,7 +247,7 @@ def _direction(one: str, other: str) -> str | None:
         words.append("left" if column < its_column else "right")
     if row != its_row:
         words.append("above" if row < its_row else "below")
-    return " and ".join(words)
+    return " and ".join(words) or None
 
 
 def _cell(place: str) -> tuple[int, int] | None:

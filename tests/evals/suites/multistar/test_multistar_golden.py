@@ -28,6 +28,7 @@ def shown(turns):
     """The words and the pixels of all chats, in order."""
     words, pixels = [], []
     for turn in turns:
+        words += [message.role for message in turn.turn.chat]
         for part in (part for message in turn.turn.chat for part in message.parts):
             if isinstance(part, Picture):
                 pixels.append(part)
@@ -61,7 +62,7 @@ def test_a_run_is_what_it_was(name):
     for record, told in zip(records, watching, strict=True):
         episode, nodes = record.episode, record.outcome.extra["nodes"]
         keys = "".join(str(node[6]) for node in nodes)
-        replies = digest(" ".join(turn.reply.text for turn in record.turns))
+        replies = digest(" ".join(f"{turn.reply.text} {turn.action} {turn.rule}" for turn in record.turns))
         place = f"{episode.player} {episode.level} {episode.mode} {episode.index}"
         expected = f"{episode.budget} {episode.calls:g} {episode.prompt_tokens:.0f}"
         outcome = digest(repr(record.outcome))

@@ -20,6 +20,7 @@ from evals.suites.multistar.puzzles import Selection, generated, puzzle_of, ques
 from evals.suites.multistar.questions import QUESTION_ATTRIBUTES
 from evals.types import LabelScores, Reply
 from tests.evals.suites.multistar.multistar_fakes import Refusing, Scripted, nodes_of, played, rows_of, tables_of
+from tests.golden import check_golden
 
 ONE_PART = {"center_single", "distribute_four", "distribute_nine"}
 NUMBERS = {"configurations": ["center_single"], "attributes": ["number"], "puzzles": 1, "options": "uniform"}
@@ -61,26 +62,6 @@ def test_the_balanced_variant_changes_rules_of_positions_in_grids_only():
     for episode in changed:
         (question,) = questions(published, episode)
         assert (episode.task, question.attribute) == ("distribute_four", "position") and question.stage in ("1R", "2R")
-
-
-@pytest.mark.parametrize(
-    ("settings", "games", "prompts"),
-    [
-        ({}, "drawn from seeds", "own"),
-        ({"variant": "balanced"}, "drawn from seeds, balanced variant", "own"),
-        ({"values": 4}, "drawn from seeds, another difficulty", "own"),
-        ({"reply": "described"}, "drawn from seeds", "own, what is seen asked for"),
-        ({"templates": "mine", "reply": "text"}, "drawn from seeds", "other templates"),
-    ],
-)
-def test_what_differs_from_the_papers_conditions_is_named(settings, games, prompts):
-    conditions = MultiStarSuite(**settings).conditions
-    assert (conditions.games, conditions.prompts) == (games, prompts)
-
-
-def test_the_balanced_variant_is_refused_beside_uniform_options():
-    with pytest.raises(ValueError, match=r"suite\.variant=balanced and suite\.options=uniform exclude each other"):
-        MultiStarSuite(variant="balanced", options="uniform").plan()
 
 
 def test_at_another_difficulty_the_final_question_alone_counts():
@@ -138,24 +119,55 @@ def test_configurations_go_by_folder_name_or_paper_title():
     assert by_title == MultiStarSuite(configurations="left_center_single_right_center_single", puzzles=1).plan()
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"subtask": "chains"}, "suite.subtask=chains: must be one of chain, direct. Did you mean chain?"),
-        ({"configurations": ["4x4Grid"]}, "suite.configurations: unknown configuration '4x4Grid'"),
-        ({"configurations": ["Center", "center_single"]}, "suite.configurations names center_single twice"),
-        ({"attributes": ["colour"]}, "Did you mean color?"),
-        ({"convention": "bits"}, "suite.convention: no convention 'bits'; there are decoded, natural_logs"),
-        ({"scale": 5}, "suite.scale=5: must be an integer, from 1 to 4"),
-        ({"problems": "/nowhere"}, "suite.problems=/nowhere: no such folder"),
-        ({"problems": "~no-one/x"}, "suite.problems=~no-one/x: there is no such home"),
-        ({"seeds": "sealed:~no-one/x"}, "seeds=sealed:~no-one/x: there is no such home"),
-    ],
-)
-def test_a_setting_that_does_not_exist_is_named_with_those_that_do(settings, words):
-    with pytest.raises(ValueError) as caught:
-        MultiStarSuite(**settings).plan()
-    assert words in str(caught.value)
+SETTINGS = [
+    {},
+    {"subtask": "direct", "puzzles": 1, "render": "official"},
+    {"puzzles": 3, "priors": ["none", "model", "truth"], "styles": ["vanilla", "structured"]},
+    {"variant": "balanced", "options": "balanced"},
+    {"values": 4, "puzzles": 1},
+    {"changing": 2, "puzzles": 1, "subtask": "direct"},
+    {"reply": "described", "modality": "text"},
+    {"reply": "text", "modality": "both", "detail": "prose", "order": "question_first"},
+    {"templates": "TEMPLATES", "reply": "text", "option_order": "shuffled"},
+    {"attributes": "number", "configurations": ["Left-Right", "Center"], "seeds": "training:3"},
+    {"problems": "PROBLEMS", "configurations": ["Center"]},
+    {"problems": "PROBLEMS", "configurations": ["Center"], "puzzles": 1, "reply": "text"},
+    *({"subtask": "chains"}, {"configurations": ["4x4Grid"]}, {"configurations": ["Center", "center_single"]}),
+    *({"attributes": ["colour"]}, {"convention": "bits"}, {"scale": 5}, {"puzzles": 0}, {"puzzles": 10_000_000}),
+    *({"subtask": "direct", "puzzles": 10_000_000}, {"problems": "/nowhere"}, {"problems": "~no-one/x"}),
+    *({"problems": "PROBLEMS"}, {"problems": "PROBLEMS", "seeds": "training:1"}, {"problems": "PROBLEMS", "values": 5}),
+    *({"seeds": "sealed:~no-one/x"}, {"seeds": "x"}, {"variant": "balanced", "options": "uniform"}),
+    *({"templates": "TEMPLATES", "order": "question_first"}, {"source": "here"}, {"wording": "published"}),
+    *({"wording": "published", name: value} for name, value in (("scale", 2), ("modality", "text"), ("problems", "x"))),
+]
+
+
+def test_what_settings_mean_and_which_are_refused_is_as_on_record(tmp_path):
+    (tmp_path / "TEMPLATES").mkdir()
+    asked = "$question $choices The answer should be one of $labels."
+    (tmp_path / "TEMPLATES/vanilla.txt").write_text(asked)
+    for seed in range(2):
+        (tmp_path / "PROBLEMS").mkdir(exist_ok=True)
+        write(official(generate("center_single", seed)), tmp_path / f"PROBLEMS/RAVEN_{seed}_train")
+    parts = []
+    for settings in SETTINGS:
+        given = {name: str(tmp_path / value) if str(value).isupper() else value for name, value in settings.items()}
+        try:
+            suite = MultiStarSuite(**{"configurations": ["Center", "Left-Right"], "puzzles": 1, **given})
+            plan = suite.plan()
+            counts = f"{len(plan)} {len({episode.id for episode in plan})} {sum(episode.calls for episode in plan):g}"
+            place = f"{plan[-1].task} {plan[-1].level} {plan[-1].mode} {plan[-1].index} {plan[-1].seed}"
+            said = [
+                counts,
+                place,
+                str(suite.needs),
+                str(suite.conditions),
+                str(suite._ask_settings(plan[0].mode))[:150],
+            ]
+        except ValueError as error:
+            said = [str(error)]
+        parts += [f"{settings}", *(f"    {each}".replace(str(tmp_path), "") for each in said)]
+    check_golden("multistar_settings", "\n".join(parts))
 
 
 # --- play ------------------------------------------------------------------------------------------------------------
