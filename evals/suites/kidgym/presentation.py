@@ -46,10 +46,11 @@ def check_presentation(presentation: Presentation, templates: Templates, replace
     """
     changed = presentation.changes(DEFAULT)
     if templates.chat:
-        for setting in changed.keys() - {"modality", "detail", "option_order"}:
-            raise ValueError(
-                f"suite.{setting} has no meaning with a chat.yaml, which says itself what a question holds"
-            )
+        for setting in changed:
+            if setting not in ("modality", "detail", "option_order"):
+                raise ValueError(
+                    f"suite.{setting} has no meaning with a chat.yaml, which says itself what a question holds"
+                )
     if replaced:
         for setting in ("tell_budget", "list_actions"):
             if setting in changed:

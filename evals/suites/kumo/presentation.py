@@ -25,10 +25,11 @@ def check_presentation(presentation: Presentation, prompt: str) -> None:
     """
     if prompt == "own":
         return
-    for setting in presentation.changes(DEFAULT).keys() - {"history", "past_reasoning"}:
-        raise ValueError(
-            f"suite.{setting} changes words of our prompts: it cannot be chosen with suite.prompt=published"
-        )
+    for setting in presentation.changes(DEFAULT):
+        if setting not in ("history", "past_reasoning"):
+            raise ValueError(
+                f"suite.{setting} changes words of our prompts: it cannot be chosen with suite.prompt=published"
+            )
 
 
 def listed(names: Sequence[str], presentation: Presentation, *seed: object) -> tuple[str, ...]:

@@ -160,24 +160,6 @@ def test_settings_may_be_typed_as_on_the_command_line():
     assert pickle.loads(pickle.dumps(suite)) == suite
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"tasks": ["CL", "XY"]}, "suite.tasks: no task 'XY'; there are CL, SE, SO"),
-        ({"levels": [1, 5]}, r"suite.levels=\[1, 5\]: CL has no level 5, but 1 to 4"),
-        ({"modes": ["zeroshot"]}, r"suite.modes=\[zeroshot\]: .* Did you mean zero_shot"),
-        ({"resolution": 48}, "suite.resolution=48: must be one of 32, 64, 96"),
-        ({"levels": True}, "suite.levels=true: must be an integer, or a non-empty list of these"),
-        ({"tasks": ["CL", "CL"]}, r"suite.tasks=\[CL, CL\]: names CL twice"),
-        ({"skin": "no/such/folder"}, "suite.skin: skin '.*no/such/folder' is not a folder"),
-        ({"templates": "no/such/folder"}, "suite.templates: '.*no/such/folder' is not a folder"),
-    ],
-)
-def test_a_bad_setting_is_named(settings, message):
-    with pytest.raises(ValueError, match=message):
-        KidGymSuite(**settings).plan()
-
-
 def test_a_task_of_a_plugin_folder_can_be_played(tmp_path, monkeypatch, plugins_in):
     turned_task(tmp_path, monkeypatch)
     plugins_in(tmp_path)

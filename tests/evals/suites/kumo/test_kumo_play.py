@@ -95,31 +95,6 @@ def test_an_edited_domain_changes_the_ids(tmp_path):
     assert same < {episode.id for episode in SMALL.plan()}, "a path to the same content is the same game"
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"domains": ["medicine"]}, ["'medicine'", "medical"]),
-        ({"domains": []}, ["suite.domains=[]", "non-empty"]),
-        ({"domains": ["medical", "medical"]}, ["suite.domains", "medical twice"]),
-        ({"difficulties": ["medium"]}, ["'medium'", "easy, hard"]),
-        ({"difficulties": ["easy", "4x6"]}, ["suite.difficulties", "easy and 4x6 are the same games"]),
-        ({"tasks_per_domain": 0}, ["suite.tasks_per_domain=0", "from 1 up"]),
-        ({"decoder": "loose"}, ["decoder=loose", "lenient, strict"]),
-        ({"give_aways": "no"}, ["suite.give_aways=no", "true or false"]),
-        ({"tasks": "nowhere.jsonl"}, ["nowhere.jsonl", "no such file"]),
-        ({"domains": ["TINY"], "difficulties": ["hard"]}, ["'tiny'", "12"]),
-        ({"domains": ["TINY"], "difficulties": ["easy"], "tasks_per_domain": 5000}, ["'tiny'", "too small"]),
-    ],
-)
-def test_a_wrong_setting_is_refused_by_name(tmp_path, settings, words):
-    if settings.get("domains") == ["TINY"]:
-        settings = {**settings, "domains": [str(tiny_domain(tmp_path))]}
-    with pytest.raises(ValueError) as error:
-        KumoSuite(**{"difficulties": ["easy"], "domains": ["medical"], "tasks_per_domain": 1, **settings}).plan()
-    for word in words:
-        assert word in str(error.value)
-
-
 def test_a_task_file_is_played_instead_of_generated_tasks(tmp_path):
     path = tmp_path / "tasks.jsonl"
     medical = generate_tasks(load_domain("medical"), count=3)
