@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,7 @@ from envs.kumo import (
 from envs.kumo.domain_file import parse_domain
 from evals.suites.kumo import KumoSuite
 from tests.envs.kumo_games import MAIN_DOMAINS, made_domain, toy_yaml
+from tests.golden import check_golden, digest
 
 
 def domains():
@@ -65,12 +67,6 @@ def test_exactly_so_many_truths_survive_as_are_asked_for(domain, truths, actions
         assert len(task.valid_truths) == valid and task.valid_truth in task.valid_truths
         assert task.survivors(everything_shown(task)) == task.valid_truths
         assert all(can_rule_out(task, truth) for truth in task.truths)
-
-
-@pytest.mark.parametrize("valid", [0, 4, 5])
-def test_a_number_of_valid_truths_that_makes_no_game_is_refused(valid):
-    with pytest.raises(GenerationError, match=f"not {valid}"):
-        generate_tasks(made_domain(6), valid_truths=valid)
 
 
 def test_tasks_with_several_valid_truths_survive_a_file(tmp_path):
@@ -155,11 +151,6 @@ def test_duplicates_are_refused_until_no_task_is_left():
         generate_tasks(toy, truths=3, actions=2, count=20)
 
 
-def test_sizes_that_a_domain_cannot_fill_are_refused():
-    with pytest.raises(GenerationError, match="'toy' has 3 truths and 2 actions"):
-        generate_tasks(parse_domain(toy_yaml(), "toy"), truths=4, actions=2)
-
-
 def test_the_command_takes_any_size_and_number_of_valid_truths(tmp_path, capsys):
     out = tmp_path / "tasks.jsonl"
     words = ("--truths", "7", "--actions", "9", "--valid-truths", "2", "--count", "3", "--seed", "4")
@@ -171,36 +162,6 @@ def test_the_command_takes_any_size_and_number_of_valid_truths(tmp_path, capsys)
     settings = dict(re.findall(r"suite\.(\w+)=\[?(.+?)\]?(?:\s|$)", told.split("play them:")[1]))
     settings = {"domains": settings["domains"], "difficulties": [settings["difficulties"]], "tasks": settings["tasks"]}
     assert len(KumoSuite(**settings, repeats=1).plan()) == 3
-
-
-def test_sizes_that_no_run_plays_are_not_written(tmp_path, capsys):
-    out = tmp_path / "tasks.jsonl"
-    assert command("medical", str(out), "--truths", "16", "--actions", "20", "--count", "1") == 2
-    assert "at most 13 truths and 18 actions" in capsys.readouterr().err and not out.exists()
-
-
-@pytest.mark.parametrize("option", ["--truths=0", "--actions=0", "--truths=-1"])
-def test_a_size_of_nothing_is_refused(tmp_path, capsys, option):
-    assert command("medical", str(tmp_path / "tasks.jsonl"), option) == 2
-    assert option.replace("=", " ") in capsys.readouterr().err and not list(tmp_path.iterdir())
-
-
-def test_a_file_that_is_there_is_replaced_only_when_that_is_asked_for(tmp_path, capsys):
-    out = tmp_path / "tasks.jsonl"
-    out.write_text("precious")
-    assert command("medical", str(out), "--count", "1") == 2
-    assert out.read_text() == "precious" and "--overwrite" in capsys.readouterr().err
-    assert command("medical", str(out), "--count", "1", "--overwrite") == 0
-    assert len(read_tasks(out, [])) == 1
-
-
-@pytest.mark.parametrize("count", ["-3", "0"])
-def test_no_tasks_are_refused_and_a_file_that_is_there_stays_as_it_was(count, tmp_path, capsys):
-    out = tmp_path / "tasks.jsonl"
-    out.write_text("precious")
-    assert command("medical", str(out), "--count", count, "--overwrite") == 2
-    assert f"at least 1, not {count}" in capsys.readouterr().err
-    assert out.read_text() == "precious"
 
 
 PUBLISHED = ("truths", "actions", "observations", "seed", "valid_truth")
@@ -217,43 +178,90 @@ def test_published_lines_take_their_outcome_tables_from_the_domain(tmp_path):
         read_tasks(path, [domain, made_domain(7)])
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda fields: fields.pop("truths"), "not a task (KeyError: 'truths')"),
-        (lambda fields: fields.update(observations=3), "not a task"),
-        (lambda fields: fields.update(valid_truths="Fig"), "unknown key valid_truths. Did you mean valid_truth"),
-        (lambda fields: fields.update(valid_truth="Fig"), "where only Fig should be left"),
-        (lambda fields: fields["observations"].update({fields["actions"][0]: "Fig"}), "has no outcome 'Fig'"),
-        (lambda fields: fields["outcomes"].pop(fields["actions"][0]), "not a task"),
-    ],
-)
-def test_a_line_that_is_no_task_is_named(tmp_path, change, words):
-    first, second = (task.to_json() for task in generate_tasks(made_domain(6), count=2))
-    change(second)
-    path = tmp_path / "tasks.jsonl"
-    path.write_text(f"{json.dumps(first)}\n\n{json.dumps(second)}\n")
-    with pytest.raises(ValueError) as error:
-        read_tasks(path, [])
-    assert f"{path}, line 3: " in str(error.value) and words in str(error.value)
+MADE = made_domain(6)
+DRAWN = [
+    {"count": 3},
+    {"count": 2, "truths": 2, "actions": 1},
+    {"count": 2, "truths": 16, "actions": 12, "seed": 3},
+    {"count": 2, "valid_truths": 3},
+    {"count": 2, "truths": 3, "actions": 12, "valid_truths": 2, "give_aways": True},
+    *({"count": 2, "numeric": share} for share in (0, 0.3, 0.5, 1)),
+]
+REFUSED = [
+    *({"valid_truths": valid} for valid in (0, 4, 5)),
+    *({"numeric": share} for share in (-0.1, 1.1)),
+    *({"truths": 1}, {"truths": 17}, {"actions": 0}, {"actions": 13}, {"count": 0}),
+]
+TOY = parse_domain(toy_yaml(), "toy")
+CHANGES = {
+    "no truths": lambda one: one.pop("truths"),
+    "observations that are none": lambda one: one.update(observations=3),
+    "an unknown key": lambda one: one.update(valid_truths="Fig"),
+    "another valid truth": lambda one: one.update(valid_truth="Fig"),
+    "two valid truths": lambda one: one.update(valid_truth=[*one["truths"][:2]]),
+    "an unknown outcome": lambda one: one["observations"].update({one["actions"][0]: "Fig"}),
+    "a missing outcome": lambda one: one["observations"].pop(one["actions"][0]),
+    "a missing table": lambda one: one["outcomes"].pop(one["actions"][0]),
+    "a truth of another name": lambda one: one.update(json.loads(json.dumps(one).replace(one["truths"][0], "truht 1"))),
+    "a test of another name": lambda one: one.update(json.loads(json.dumps(one).replace(one["actions"][0], "action"))),
+    "no index": lambda one: one.pop("index"),
+    "another domain": lambda one: one.update(domain="other"),
+    "the first task, of another number": None,
+}
+COMMANDS = [
+    "medical a.jsonl --count 2 --seed 4",
+    "medical b.jsonl --count 1 --difficulty hard --overwrite",
+    "medical c.jsonl --count 1 --truths 7 --actions 9 --valid-truths 2 --give-aways",
+    "medical d.jsonl --count 1 --truths 12 --actions 16",
+    "medical a.jsonl --count 1",
+    "medical a.jsonl --count 1 --overwrite",
+    "medical none/e.jsonl --count 1",
+    "medicine e.jsonl",
+    *(
+        f"medical a.jsonl --overwrite {wrong}"
+        for wrong in (
+            *("--truths 0", "--actions -1", "--truths 14", "--actions 19", "--count 0", "--count -3"),
+            *("--valid-truths 4", "--truths 13 --actions 18 --valid-truths 0"),
+        )
+    ),
+]
 
 
-@pytest.mark.parametrize(("named", "kind"), [("truth ", "truth"), ("action ", "test")])
-def test_a_name_that_the_domain_lacks_is_refused_with_its_line(tmp_path, named, kind):
-    domain = made_domain(6)
-    path = tmp_path / "tasks.jsonl"
-    write_tasks(path, generate_tasks(domain, count=1))
-    path.write_text(path.read_text().replace(f'"{named}', '"other '))
-    with pytest.raises(ValueError, match=rf"tasks\.jsonl, line 1: 'other \d+' is no {kind} of {domain.name}"):
-        read_tasks(path, [made_domain(7), domain])
-    assert len(read_tasks(path, [])) == 1
+def told(call, *arguments, **named):
+    try:
+        return call(*arguments, **named)
+    except (ValueError, KeyError) as error:
+        return f"{type(error).__name__}: {error}"
 
 
-@pytest.mark.parametrize("index", [0, 7])
-def test_a_task_that_stands_twice_is_refused_with_both_lines(tmp_path, index):
-    first, second = (task.to_json() for task in generate_tasks(made_domain(6), count=2))
-    path = tmp_path / "tasks.jsonl"
-    again = {**first, "index": index, "book": "another"}
-    path.write_text("\n".join(json.dumps(fields) for fields in (first, second, again)))
-    with pytest.raises(ValueError, match=r"tasks\.jsonl, line 3: the same task as in line 1"):
-        read_tasks(path, [])
+def test_tasks_are_drawn_read_and_refused_as_on_record(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    parts = []
+    for settings in DRAWN:
+        parts.append(f"# {settings}")
+        for task in generate_tasks(MADE, **settings):
+            shown = ", ".join(f"{name}: {task.observation_text(name)}" for name in task.action_names)
+            parts += [f"{task.index} {task.seed} {', '.join(task.truths)} | {shown} | {task.valid_truths}"]
+            parts += [f"    {digest(json.dumps(task.to_json()))}"]
+    parts += [f"{settings}: {told(generate_tasks, MADE, **settings)}" for settings in REFUSED]
+    for size in ((4, 2, 1), (3, 3, 1), (3, 2, 20)):
+        parts.append(f"toy {size}: {told(generate_tasks, TOY, *size)}")
+    first, second = (task.to_json() for task in generate_tasks(MADE, count=2))
+    for name, change in CHANGES.items():
+        changed = json.loads(json.dumps(second if change else {**first, "index": 7, "book": "x"}))
+        if change:
+            change(changed)
+        Path("tasks.jsonl").write_text(f"{json.dumps(first)}\n\n{json.dumps(changed)}\n")
+        for domains in ([], [TOY, MADE]):
+            read = told(read_tasks, Path("tasks.jsonl"), domains)
+            parts.append(f"{name}: {read if isinstance(read, str) else [(task.domain, task.index) for task in read]}")
+    task = generate_tasks(MADE, count=1)[0]
+    parts += [str(told(task.position, "none")), str(told(task.survivors, {task.action_names[0]: "none"}))]
+    left = task.after(task.action_names[:2])
+    parts.append(f"{left.truths} {left.action_names} {left.observations} {left.valid_truths}")
+    for line in COMMANDS:
+        code = command(*line.split())
+        out, err = capsys.readouterr()
+        parts += ["", f"$ raycade kumo generate {line}", f"{out}{err}exit code {code}"]
+    parts += [f"{path.name} {len(read_tasks(path, []))}" for path in sorted(tmp_path.glob("?.jsonl"))]
+    check_golden("kumo_tasks", "\n".join(parts))
