@@ -160,10 +160,10 @@ def _sentences(
     for sentence in re.split(r"(?<=[.;])\s+", _marked(body, outcomes, truths)):
         shown = [outcomes[int(place)] for place in re.findall(r"⟦o(\d+)⟧", sentence)]
         named = frozenset(truths[int(place)] for place in re.findall(r"⟦t(\d+)⟧", sentence))
+        bare = re.sub(r"⟦\w+⟧", "…", sentence)
         # Quotes that are left stand around no outcome of this test.
         if "“" in sentence:
-            raise BookError(f"an outcome that does not exist: {sentence!r}")
-        bare = re.sub(r"⟦\w+⟧", "…", sentence)
+            raise BookError(f"an outcome that does not exist: {bare!r}")
         yield bare, shown, named
 
 

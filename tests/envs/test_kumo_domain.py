@@ -10,7 +10,6 @@ import yaml
 from envs.kumo import DomainError, load_domain
 from envs.kumo.domain import Action, State
 from envs.kumo.domain_file import parse_domain
-from envs.kumo.names import words
 from evals.suites.kumo import validate
 from tests.envs.kumo_games import toy_yaml
 from tests.golden import check_golden
@@ -384,20 +383,6 @@ def test_a_category_is_one_of_those_known():
         with pytest.raises(DomainError) as raised:
             parse_domain({**toy_yaml(), "category": wrong}, "toy")
         assert str(wrong) in str(raised.value) and "biology" in str(raised.value)
-
-
-SPELLINGS = {
-    **{"anaemia": "anemia", "oesophagus": "esophagus", "colour": "color", "colours": "colors", "metres": "meters"},
-    **{"metre": "meter", "fibre": "fiber", "synthesised": "synthesized", "organisations": "organizations"},
-    **{"analyse": "analyze", "analysing": "analyzing", "travelling": "traveling", "sulphate": "sulfate"},
-    **{"aluminium": "aluminum", "grey": "gray", "catalogues": "catalogs", "mould": "mold", "licences": "licenses"},
-    **{"defence": "defense", "programmes": "programs"},
-}
-
-
-@pytest.mark.parametrize("british", SPELLINGS)
-def test_british_and_american_spelling_are_one_name(british):
-    assert words(british) == words(SPELLINGS[british].upper())
 
 
 @pytest.mark.parametrize("name", ["toy.yml", "toy.yaml"])

@@ -3,6 +3,7 @@
 import itertools
 import math
 import random
+import re
 
 import networkx
 import pytest
@@ -15,11 +16,16 @@ from envs.kumo.likeness import (
     likeness,
     near_duplicate,
     near_duplicates,
+    shared,
+    shared_rules,
     shipped_profiles,
+    title_likeness,
 )
+from envs.kumo.names import fold, words
 from envs.kumo.quality import counterfactual_share, possible_tasks, quality_of
 from envs.kumo.split import components
 from tests.envs.kumo_games import made_domain, toy_yaml
+from tests.golden import check_golden
 
 
 def a_domain(name, truths, table):
@@ -72,27 +78,61 @@ def test_no_two_domains_that_come_with_raycade_are_near_duplicates():
     assert not [(one.name, two.name) for one, two in pairs if likeness(one, two)]
 
 
-@pytest.mark.parametrize(
-    ("title", "truths", "of"),
-    [
-        ("Wine", [], "wines"),
-        ("Types of Wine", [], "wines"),
-        ("Laptop Problems", [], "laptop_faults"),
-        ("Bird of Prey Identification", [], "birds_of_prey"),
-        ("Raptors", ["Golden Eagle", "Ospreys", "peregrine falcon", "Something Else"], "birds_of_prey"),
-        ("Internal Ailments", ["Asthma", "Gout", "Heart Failure", "Influenza"], "medical"),
-    ],
+NEW = [
+    ("Wine", []),
+    ("Types of Wine", []),
+    ("Wines of the World", []),
+    ("Laptop Problems", []),
+    ("Bird of Prey Identification", []),
+    ("Fault", []),
+    ("Raptors", ["Golden Eagle", "Ospreys", "peregrine falcon", "Something Else"]),
+    ("Raptors", ["Golden Eagle", "Osprey", "A", "B", "C", "D"]),
+    ("Raptors", ["Golden Eagle", "Osprey"]),
+    ("Internal Ailments", ["Asthma", "Gout", "Heart Failure", "Influenza"]),
+    ("Internal Ailments", ["ASTHMA", "Göut", "heart-failures", "a", "b", "c"]),
+    ("Kites", ["Box Kite", "Delta"]),
+]
+SPELLINGS = """
+    anaemia oesophagus colour colours metres metre fibre synthesised organisations analyse analysing travelling sulphate
+    aluminium grey catalogues mould licences defence programmes hour our four greyhound tire centre theatre spectre oeuvre
+    aerosol poem shoe does raise rises wise promise advise analyses calling called fuller dialogue vogue rogue ice once
+    hence science comma commas programme's moulds shoulder smoulder boulder odour glamourous realise realised
+""".split()  # noqa: SIM905
+NAMES = (
+    """
+    A-|A|-1|1|C#|C++|C|!name|name|Rock 'n' Roll|rock “n” roll|R&B|R and B|Søren|soren
+    Łódź|Æon|naïve|ﬁne|Ⅳ|½|x²|≠|=|a_b|a-b|a – b|a.b
+    日本 語|カタカナ|東京タワー|Straße|STRASSE|İstanbul|ı|  two   words |…|·|50 %|€5|α-helix|Β|éclair|d̶
+""".replace("\n    ", "|")
+    .strip("|\n")
+    .split("|")
 )
-def test_a_domain_in_other_words_is_found_by_its_title_or_by_its_truths(title, truths, of):
-    assert near_duplicate(Profile.of("new", title, truths, []), shipped_profiles()).startswith(
-        f"a near-duplicate of {of!r}"
-    )
 
 
-def test_too_few_names_say_nothing_and_the_same_name_says_all():
-    kites = Profile.of("a", "Kites", ["Box Kite", "Delta"], [])
-    assert not near_duplicate(kites, [Profile.of("b", "Toys", ["Delta"], [])])
-    assert "same name" in near_duplicate(kites, [Profile.of("a", "Toys", [], [])])
+def test_spellings_and_likeness_of_domains_are_as_on_record():
+    parts = [f"{name!r}: {fold(name)!r} {words(name)}" for name in NAMES]
+    parts += ["", " ".join(f"{word}:{'_'.join(words(word))}" for word in SPELLINGS)]
+    for title, truths in NEW:
+        fresh = Profile.of("new", title, truths, [])
+        cosines = sorted((title_likeness(fresh, other), other.name) for other in shipped_profiles())[-2:]
+        parts += [f"{title} {truths}: {near_duplicate(fresh, shipped_profiles()) or 'like none'}"]
+        parts += [f"    {', '.join(f'{name} {cosine:.6f}' for cosine, name in cosines)}"]
+    one, two = made_domain(1), made_domain(2)
+    tests = Profile.of("x", "Odd", [], ["action 1", "action 2", "actions 3"])
+    for first, other in ((one, one), (one, two), (renamed(one, 3), one), (renamed(one, 9), one)):
+        mine, theirs = Profile.of_domain(first), Profile.of_domain(other)
+        rules = f"{shared_rules(mine, theirs):.6f} {shared(mine.truths, theirs.truths):.6f}"
+        parts.append(f"{first.name} {other.name}: {rules} {likeness(mine, theirs)}")
+        parts.append(f"    {list(near_duplicates([first, other, first]))[-1][1]}; {likeness(tests, theirs)}")
+    names = [
+        Profile.of(name, title, truths, []) for name, title, truths in (("a", "Kites", "abc"), ("a", "Toys", "xyz"))
+    ]
+    parts += [likeness(*names), near_duplicate(names[0], []) or "like none"]
+    for domain in (one, renamed(two, 2), parse_domain(toy_yaml(), "toy")):
+        figures = str(vars(quality_of(domain, 2)))
+        parts.append(re.sub(r"\d+\.\d{7,}", lambda found: f"{float(found[0]):.6f}", figures))
+        parts.append(f"    {[(part.truths, part.tests) for part in components(domain)]}")
+    check_golden("kumo_likeness", "\n".join(parts))
 
 
 def test_components_are_the_truths_that_tests_connect():
