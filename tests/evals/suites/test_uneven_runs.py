@@ -1,5 +1,6 @@
 """Tables and figures of made-up runs, in which games failed, are missing, were cut off or lost in each way."""
 
+import dataclasses
 import itertools
 import re
 
@@ -49,7 +50,7 @@ def written(tables, figures):
         yield f"\n# {table.name}: {table.title} {table.headline} {table.section} {table.brief} {table.better}"
         yield WRITERS[".md"](table)
     for figure in figures:
-        yield f"\n# Figure {figure.name}: {figure.title}"
+        yield f"\n# Figure {figure.name}: {figure.title}\n{dataclasses.replace(figure, series=())}"
         for series in figure.series:
             drawn = str(list(zip(series.x, series.y, strict=True)))
             drawn = re.sub(r"\d+\.\d{7,}(e-\d+)?", lambda found: f"{float(found[0]):.6g}", drawn)

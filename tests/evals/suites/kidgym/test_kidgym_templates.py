@@ -9,7 +9,8 @@ from envs.kidgym import Frame
 from evals.players import OraclePlayer
 from evals.suite import play_episode
 from evals.suites.kidgym import KidGymSuite
-from evals.suites.kidgym.templates import FIELDS, load_templates
+from evals.suites.kidgym.templates import load_templates
+from tests.evals.suites.kidgym.test_kidgym_words import PRINTED
 
 
 @pytest.fixture
@@ -46,43 +47,6 @@ def test_an_answer_template_may_leave_the_letters_out_as_the_papers_does(folder)
     assert first_chat(suite)[1].parts[-1].endswith("Reply with a letter of your choice.")
 
 
-@pytest.mark.parametrize("name", [name for name, (required, _) in FIELDS.items() if required])
-def test_a_template_without_a_required_field_is_refused_by_file_and_field(folder, name):
-    required = sorted(FIELDS[name][0])
-    for field in required:
-        path = folder(name, "Text. " + " ".join(f"${other}" for other in required if other != field))
-        with pytest.raises(
-            ValueError, match=rf"suite\.templates: template .*{name}\.txt lacks the field \${field}; its"
-        ):
-            load_templates.cache_clear()
-            KidGymSuite(templates=path).plan()
-
-
-def test_a_field_that_nothing_fills_is_refused_by_file_and_field(folder):
-    with pytest.raises(
-        ValueError, match=r"answer\.txt has a field \$letter that nothing fills; its fields are \$letters"
-    ):
-        load_templates(folder("answer", "$letters or $letter"))
-
-
-def test_a_lone_dollar_sign_is_refused_by_file_and_line(folder):
-    with pytest.raises(ValueError, match=r"view\.txt, line 2: a lone '\$'"):
-        load_templates(folder("view", "You see it.\nIt costs 5 $."))
-
-
-def test_a_file_that_is_no_template_is_refused_by_name(folder):
-    with pytest.raises(ValueError, match=r"rule\.txt is no template of KidGym: there are rules\.txt, view\.txt"):
-        load_templates(folder("rule", "A slip of the pen."))
-
-
-def test_an_empty_template_and_an_empty_folder_are_refused(folder, tmp_path):
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match="empty' holds no template"):
-        load_templates(str(tmp_path / "empty"))
-    with pytest.raises(ValueError, match=r"view\.txt is empty"):
-        load_templates(folder("view", " \n"))
-
-
 def test_a_planned_suite_carries_its_words_along(folder):
     """A file that changes during the run must not change what runners in other processes ask."""
     templates = folder("view", "These words.")
@@ -103,29 +67,6 @@ def test_past_answers_are_written_in_the_users_form(folder):
     assert said == [f"I took {played.reply.text}." for played in record.turns[:-1]]
 
 
-PRINTED = """*Rules: collect and save $5.*
-
-**[If ICL is required]**
-Look at this first.
-<EXAMPLE>
-**[If Memory capability is NOT required]**
-One picture.
-**[Else: Memory capability IS required]**
-All pictures.
-
-Reach this: <GOAL>. Go!
-
-Choose from: <ACTIONS>.
-**[If CoT is NOT required]**
-A letter, please.
-**[Else: CoT IS required]**
-Think.
-
-Then a letter.
-"""
-"""A prompt in the form of the paper's, headings and placeholders as printed."""
-
-
 @pytest.mark.parametrize(
     ("task", "mode", "seen", "asked"),
     [
@@ -144,17 +85,3 @@ def test_a_whole_prompt_is_taken_as_the_paper_prints_it(folder, task, mode, seen
     assert before[-1].rstrip().endswith("Go!") and ".." not in before[-1]
     assert last.lstrip().startswith("Choose from: A) ") and last.endswith(f"\n\n{asked}")
     assert user.parts[0].startswith("Look at this first." if mode == "icl" else "Reach this:") or task == "SE"
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (PRINTED.replace("<GOAL>", "it"), r"printed\.txt: it lacks <GOAL>"),
-        (PRINTED.replace("CoT is NOT", "coat is not"), r"printed\.txt: it has a heading '\[If coat is not required"),
-        (PRINTED.replace("<EXAMPLE>\n", ""), r"printed\.txt \(example\) lacks the field \$frame"),
-    ],
-)
-def test_a_printed_prompt_that_lacks_something_is_refused_by_name(folder, text, message):
-    load_templates.cache_clear()
-    with pytest.raises(ValueError, match=message):
-        load_templates(folder("printed", text))

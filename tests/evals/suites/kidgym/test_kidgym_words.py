@@ -8,9 +8,10 @@ from envs.kidgym import TASKS, Frame, make, solve
 from evals.players import OraclePlayer
 from evals.suite import play_episode
 from evals.suites.kidgym import KidGymSuite
-from evals.suites.kidgym.templates import load_templates
-from evals.suites.kidgym.wording import ACTION_FIELDS, GOAL_FIELDS, Wording, wording_of
+from evals.suites.kidgym.templates import FIELDS, load_templates
+from evals.suites.kidgym.wording import ACTION_FIELDS, BUILT_IN, GOAL_FIELDS, Wording, wording_of
 from evals.types import Reply
+from tests.golden import check_golden
 
 WORDS = """
 goals:
@@ -157,43 +158,101 @@ def test_what_is_left_out_keeps_the_built_in_words():
     assert wording_of({}) == Wording()
 
 
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        ("goals: {XX: no}", "no goal 'XX'"),
-        ("goals: {CL_L9: no}", "no goal 'CL_L9'"),
-        ("goals: {CL_watching: no}", "no goal 'CL_watching'"),
-        ('goals: {CL: "$nothing"}', r"goals, CL has a field \$nothing"),
-        ("goals: {CL: [1]}", "goals, CL: must be a text"),
-        ("actions: {CL: {eat: no}}", "no 'eat'; there are pick, put"),
-        ("actions: {CL: {pick: it}}", r"actions, CL, pick lacks the field \$label"),
-        ('list: {entry: "$letter"}', r"list, entry lacks the field \$text"),
-        ('list: {separator: "$"}', "list, separator: a lone"),
-        ("names: {1: one}", "names: 1: 'one'"),
-        ("words: {}", "no 'words'; there are goals"),
-        ("- a list", "words.yaml: must be names"),
-        ("a: [", "words.yaml, line 2: is not YAML"),
-        ("!!python/object/apply:os.system [ls]", "words.yaml, line 1: is not YAML"),
-        ("[" * 5000, "words.yaml, line 1: is nested deeper"),
-    ],
-)
-def test_wrong_words_are_refused_by_place(folder, words, named):
-    with pytest.raises(ValueError, match=rf"suite\.templates: .*{named}"):
-        KidGymSuite(templates=folder(words=words)).plan()
+WRONG_WORDS = [
+    "goals: {XX: no}",
+    "goals: {CL_L9: no}",
+    "goals: {CL_watching: no}",
+    'goals: {CL: "$nothing"}',
+    "goals: {CL: [1]}",
+    "actions: {CL: {eat: no}}",
+    "actions: {CL: {pick: it}}",
+    'list: {entry: "$letter"}',
+    'list: {separator: "$"}',
+    "names: {1: one}",
+    "words: {}",
+    "- a list",
+    "!!python/object/apply:os.system [ls]",
+    "[" * 5000,
+    "names: {1: x}",
+    "names: {x: 1}",
+    "goals: {CL: 7}",
+    "goals: {CL_L4: x}",
+    "goals: {CL_watching: x}",
+    "actions: [x]",
+    "reasons: {CL: {pick: $color_3}}",
+    "list: {entry: $letter}",
+    "list: {separator: $x}",
+    "goals:",
+    "goals: {SE_L3_watching: x, SE_watching: $type, PL_L1: $turn}",
+]
+WRONG_CHATS = [
+    "{}",
+    '[{role: user, text: "$goal $frame"}]',
+    '[{role: user, text: "$goal $actions"}]',
+    '[{role: robot, text: "$goal $actions $frame"}]',
+    '[{role: user, text: "$goal $actions $frame $number"}]',
+    "[{role: user}]",
+    "[{role: user, text: 1}]",
+    "[]",
+    '[{role: user, text: "$goal $actions $frame", each: all}]',
+    '[{role: user, text: "$goal $actions $frame", to: you}]',
+    '[{role: user, text: "$goal $actions 5 $"}]',
+    '[{role: user, text: "$goal"}, {role: assistant, text: "$actions $frames"}]',
+]
+PRINTED = """*Rules: collect and save $5.*
+
+**[If ICL is required]**
+Look at this first.
+<EXAMPLE>
+**[If Memory capability is NOT required]**
+One picture.
+**[Else: Memory capability IS required]**
+All pictures.
+
+Reach this: <GOAL>. Go!
+
+Choose from: <ACTIONS>.
+**[If CoT is NOT required]**
+A letter, please.
+**[Else: CoT IS required]**
+Think.
+
+Then a letter.
+"""
+"""A prompt in the form of the paper's, headings and placeholders as printed."""
+WRONG_PRINTED = [
+    PRINTED,
+    PRINTED.replace("<GOAL>", "it"),
+    PRINTED.replace("<ACTIONS>", "these"),
+    PRINTED.replace("CoT is NOT", "coat is not"),
+    PRINTED.replace("If CoT is NOT", "if cot is not"),
+    PRINTED.replace("<EXAMPLE>\n", ""),
+    "<GOAL> <ACTIONS>",
+]
 
 
-@pytest.mark.parametrize(
-    ("chat", "named"),
-    [
-        ("{}", "must be a list of messages"),
-        ('[{role: user, text: "$goal $frame"}]', r"lacks the field \$actions"),
-        ('[{role: user, text: "$goal $actions"}]', r"lacks the field \$frame or \$frames"),
-        ('[{role: robot, text: "$goal $actions $frame"}]', "message 1: role is system"),
-        ('[{role: user, text: "$goal $actions $frame $number"}]', r"a field \$number that nothing fills"),
-        ("[{role: user}]", "message 1 must have role and text"),
-        ("[{role: user, text: 1}]", "message 1: text must be a text"),
-    ],
-)
-def test_a_wrong_chat_is_refused_by_message(folder, chat, named):
-    with pytest.raises(ValueError, match=rf"suite\.templates: .*{named}"):
-        KidGymSuite(templates=folder(chat=chat)).plan()
+def without_one_field(required):
+    """Texts that each lack one field, one with a field too many, one with a lone dollar sign, and an empty one."""
+    all_of_them = [f"${field}" for field in sorted(required)]
+    for field in all_of_them:
+        yield "Text. " + " ".join(other for other in all_of_them if other != field)
+    yield from (" ".join([*all_of_them, "$nothing"]), " ".join(all_of_them) + "\nIt costs 5 $.", " \n")
+
+
+def test_words_of_one_s_own_are_taken_or_refused_as_on_record(tmp_path):
+    files = [("words.yaml", text) for text in WRONG_WORDS] + [("chat.yaml", text) for text in WRONG_CHATS]
+    files += [("printed.txt", text) for text in WRONG_PRINTED] + [("rule.txt", "A slip."), ("note.md", "x")]
+    files += [(f"{name}.txt", text) for name, (required, _) in FIELDS.items() for text in without_one_field(required)]
+    plain, parts = dict(load_templates("").texts), []
+    for number, (name, text) in enumerate(files):
+        home = tmp_path / str(number)
+        home.mkdir()
+        (home / name).write_text(text)
+        try:
+            found = load_templates(str(home))
+            own = {key: value for key, value in found.texts if value != plain[key]}
+            said = f"{own} {found.wording if found.wording != BUILT_IN else ''} {found.chat or ''}"
+        except ValueError as error:
+            said = f"refused: {error}".replace(str(home), "")
+        parts += [f"{name}: {text[:100]!r}", f"    {said}"]
+    check_golden("kidgym_templates", "\n".join(parts))
