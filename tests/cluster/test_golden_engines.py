@@ -6,6 +6,8 @@ import json
 import math
 import os
 import re
+import tempfile
+from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
@@ -19,6 +21,9 @@ from cluster.engines.api_endpoint import Endpoint
 from cluster.engines.api_errors import EndpointError, error_from
 from cluster.engines.api_request import RequestForm
 from cluster.engines.base import Request, Sampling
+from cluster.engines.batch import connection as batch_connection
+from cluster.engines.batch import formats
+from cluster.engines.batch import store as batch_store
 from cluster.engines.limits import AdaptiveConcurrency, PerMinute
 from cluster.engines.openai_api import OpenAIEngine
 from cluster.engines.prompt_bound import PromptBound
@@ -36,6 +41,7 @@ NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 PNG = re.compile(r"iVBORw0KGgo[\w+/=]+")
 """A picture in base64, as machines may compress it."""
 TEXTS = ("answers", "refusals", "requests", "replies", "settings", "raised", "tries", "secrets", "http", "vllm")
+TEXTS += ("batches",)
 
 
 def shown(value) -> str:
@@ -537,6 +543,60 @@ async def _bounded(body, headers, settings):
 
 def bounded(body, headers=(), **settings) -> str:
     return asyncio.run(_bounded(body, dict(headers), settings))
+
+
+# --- batch jobs ---
+
+
+def told_of_store(store) -> str:
+    jobs = [(job.key[:8], job.turns, job.since, job.batch, job.over) for job in store.jobs.values()]
+    still_open = [job.batch for job in store.open_jobs]
+    return f"{jobs}\nopen {still_open}, counted {store.counted}, failures {store.failures}\nanswers {store.answers}"
+
+
+def journal(happens, lines="") -> str:
+    """What a journal holds after something has happened, and again when it is read by the next session."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch_store, "time", SimpleNamespace(time=lambda: 1000.0, time_ns=lambda: 5))
+        path = batch_store.journal_of(Path(folder))
+        path.parent.mkdir()
+        if lines:
+            path.write_text(lines)
+        try:
+            store = batch_store.Store.open(Path(folder))
+        except ValueError as error:
+            return str(error).replace(folder, "")
+        happens(store)
+        again = batch_store.Store.open(Path(folder))
+        kept = path.read_text().replace(folder, "") if path.exists() else ""
+        same = vars(again) == vars(store)
+        return f"{kept}{told_of_store(store)}\nread again as {'the same' if same else told_of_store(again)}"
+
+
+def gemini_answer(key="t", answer=None, error=None):
+    """An answer of a job as Google's client has it."""
+    data = SimpleNamespace(model_dump_json=lambda **how: json.dumps(answer)) if answer is not None else None
+    return formats._gemini_answer(SimpleNamespace(metadata=key and {"key": key}, response=data, error=error))
+
+
+def waited(error, began, pause, now=10_000.0) -> float:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch_connection, "time", SimpleNamespace(monotonic=lambda: now))
+        return batch_connection.BatchConnection._wait_after(None, error, began, pause)
+
+
+def filled(lengths, most_turns=3, most_bytes=1000) -> str:
+    """Jobs of turns of such lengths."""
+    made = object.__new__(batch_connection.BatchConnection)
+    made._format = SimpleNamespace(most_turns=most_turns, most_bytes=most_bytes)
+    made._bodies = {str(number): "x" * (length - 202) for number, length in enumerate(lengths)}
+    made._queue = {**{turn: float(turn) for turn in made._bodies}, "not asked": 9.0}
+    return f"{made._jobs_of_queue()} {made._queue}"
+
+
+def pace(**settings) -> str:
+    through = make("chat", batch=True, **settings)._endpoint.http
+    return f"{through._pace} {through._format._endpoint} {through._seconds}"
 
 
 # --- vLLM's engine, not started ---
