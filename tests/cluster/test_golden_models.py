@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from cluster.engines.base import Capabilities
-from cluster.models import cached_share, hardware, hub, memory, mistral_files, pictures, shrink, table
+from cluster.models import cached_share, hardware, hub, memory, mistral_files, pictures, proofs, prove, shrink, table
 from cluster.models.hub import Files
 from cluster.models.table import Gpu, Shape, rows
 from cluster.prefix_cache import beginnings, block_size, predict
@@ -18,7 +18,20 @@ from evals.types import message
 from tests.golden import check_said, plain
 from tests.toy import ToySuite
 
-MODULES = (cached_share, hardware, hub, memory, mistral_files, pictures, shrink, table, beginnings, block_size, predict)
+MODULES = (
+    prove,
+    cached_share,
+    hardware,
+    hub,
+    memory,
+    mistral_files,
+    pictures,
+    shrink,
+    table,
+    beginnings,
+    block_size,
+    predict,
+)
 SIZES = ((1, 1), (28, 28), (500, 400), (576, 576), (1000, 90), (90, 1000), (4000, 3000))
 RULES = {
     f"{family.pictures.rule} of {name}": family.pictures for name, family in table.families().items() if family.pictures
@@ -74,6 +87,48 @@ def folder(name, **contents) -> str:
     for file, content in contents.items():
         Path(name, f"{file}.json").write_text(json.dumps(content))
     return name
+
+
+def graded(name, **grades) -> str:
+    """How far a model came, and as the table prints it, where these models were tried."""
+    with pytest.MonkeyPatch.context() as patch:
+        known = {rows()[row].id: proofs.Proof(rows()[row].id, grade, "today", {}) for row, grade in grades.items()}
+        patch.setattr(proofs, "proofs", lambda: known)
+        found, own = proofs.proof_of(rows()[name])
+        return f"{found and found.id} {own} {proofs.grade_of(rows()[name])}"
+
+
+PROOF = proofs.Proof("b/c", "loaded", "2026-01-01", {"vllm": "1", "torch": "2"}, "here", {"kumo, text": "came"})
+
+
+def recorded(*several) -> str:
+    """The file of records after some of them."""
+    for proof in several:
+        path = proofs.record(proof, Path("new", "records.json"))
+    return path.read_text()
+
+
+def proved(name, proof) -> Table:
+    with pytest.MonkeyPatch.context() as patch:
+        asked = []
+        patch.setattr(prove, "prove", lambda id: asked.append(id) or proof)
+        patch.setattr(prove, "record", lambda proof: Path("where", *asked))
+        return prove.prove_here(name)
+
+
+async def _growing(picture) -> str:
+    asked = []
+
+    async def complete(request):
+        asked.append(request)
+        if len(asked) == 7:
+            raise prove.PlayerError("too  long\n")
+        return SimpleNamespace(cached_tokens=len(asked), prompt_tokens=10 * len(asked))
+
+    found = [await prove._growing(SimpleNamespace(complete=complete), picture) for _ in range(2)]
+    last = asked[4]
+    said = [(each.role, [str(part)[:48] for part in each.parts]) for each in last.chat]
+    return f"{found} {last.id} {said}"
 
 
 def told(**found) -> str:
@@ -155,5 +210,12 @@ def test_models_are_known_as_on_record(text, caplog, monkeypatch, tmp_path):
     monkeypatch.setattr(hub, "_from_hub", lambda id, revision, offline: None)
     monkeypatch.chdir(tmp_path)
     named = {name: value for module in MODULES for name, value in vars(module).items() if not name.startswith("__")}
-    more = {"caplog": caplog, "message": message, "Capabilities": Capabilities, "Shape": Shape, "ToySuite": ToySuite}
+    more = {
+        "caplog": caplog,
+        "message": message,
+        "Capabilities": Capabilities,
+        "Shape": Shape,
+        "ToySuite": ToySuite,
+        "dataclasses": dataclasses,
+    }
     check_said(f"models_{text}", {**named, **more, **globals()}, shown)
