@@ -22,7 +22,10 @@ SHORTEST = 8
 LONGEST_RUN = 12
 """So many characters of a secret are hidden wherever they follow one another."""
 
-_MARKS = sorted({*ANSWER_MARKS, *(mark for pair in THINKING_MARKS for mark in pair if not mark.isalpha())}, key=len)
+_MARKS = sorted(
+    {*ANSWER_MARKS, *(mark for pair in THINKING_MARKS for mark in pair if not mark.isalpha())},
+    key=lambda mark: (len(mark), mark),
+)
 _UNIT = re.compile(
     "(?P<mark>" + "|".join(map(re.escape, reversed(_MARKS))) + ")"
     r"|(?P<percent>%[0-9a-f]{2})|\\(?:u00|x)(?P<escape>[0-9a-f]{2})|(?P<entity>&(?:#x?[0-9a-f]{1,6}|[a-z]{2,6});)"
