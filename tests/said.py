@@ -8,6 +8,13 @@ from evals.ledger.parts import LedgerChangedError
 from tests.golden import check_golden
 
 
+def rounded(value):
+    """A value with its floats to six digits."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    return tuple(map(rounded, value)) if isinstance(value, tuple) else value
+
+
 class Said:
     """A text of what was called, came back and was printed."""
 

@@ -3,7 +3,7 @@
 import random
 
 from cluster.runner.episode_queue import EpisodeQueue, expected_work, longest_first
-from tests.cluster.test_run_statistics import episode
+from tests.cluster.test_observe import episode
 
 
 def test_work_is_prompt_tokens_and_calls():

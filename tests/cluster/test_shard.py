@@ -4,7 +4,7 @@ import pytest
 
 from cluster.errors import UserError
 from cluster.storage.shard import part_of, read_shard, shard_of
-from tests.cluster.test_run_statistics import episode
+from tests.cluster.test_observe import episode
 
 
 @pytest.mark.parametrize(("shard", "parts"), [("1/1", (1, 1)), ("2/8", (2, 8)), ("8/8", (8, 8)), ("10/12", (10, 12))])

@@ -13,7 +13,7 @@ from cluster.observe.run_status import CAUSES_SHOWN, _causes, _pace, _players, _
 from cluster.runner.episode_queue import expected_work
 from cluster.storage.lock import Writer
 from evals.ledger.records import plan_to_table
-from tests.cluster.test_run_statistics import episode
+from tests.cluster.test_observe import episode
 
 ENDINGS = ("won", "lost", "failed", "waiting", "dropped")
 ROWS = st.lists(st.tuples(st.sampled_from(["m", "oracle"]), st.sampled_from(ENDINGS), st.integers(0, 9)), max_size=12)
