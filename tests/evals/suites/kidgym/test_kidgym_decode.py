@@ -3,7 +3,10 @@
 import pytest
 
 from evals.suites.kidgym.decode import decode
+from evals.suites.kidgym.offer import form_of, read_written
 from evals.suites.kidgym.prompts import LETTERS
+from evals.suites.kidgym.published_decoders import decode_as_paper, decode_as_published
+from tests.golden import check_golden
 
 CL = (
     "pick up the item with label 3",  # A
@@ -139,16 +142,6 @@ UNREAD = [
 ]
 
 
-@pytest.mark.parametrize(("reply", "letter"), READ, ids=[reply[:50] for reply, _ in READ])
-def test_a_reply_is_read_as_a_person_would(reply, letter):
-    assert decode(reply, CL).option == LETTERS.index(letter)
-
-
-@pytest.mark.parametrize("reply", UNREAD, ids=[reply[:50] for reply in UNREAD])
-def test_what_names_no_single_action_is_not_read(reply):
-    assert decode(reply, CL).option is None
-
-
 LONG = [
     # With 16 actions the letters A and I are offered, and are words besides.
     ("I choose C", "C"),
@@ -170,9 +163,39 @@ LONG = [
 ]
 
 
-@pytest.mark.parametrize(("reply", "letter"), LONG, ids=[reply for reply, _ in LONG])
-def test_the_pronoun_and_positions_are_no_letters_however_long_the_list(reply, letter):
-    assert decode(reply, SO).option == (None if letter is None else LETTERS.index(letter))
+NAMES = {CL: "", SO: "of 16", CO: "of counting"}
+COUNTING = [
+    *("I have already collected 2 apple(s)", "<answer>I have already collected 2 apple(s)</answer>"),
+    *("<answer>B) I have already collected 2 apple(s).</answer>", "I have already collected 3 apple(s)"),
+    *("The backpack is right, so: 'I have already collected 2 apple(s)'", "pick up the apple with label 1", "D", "C"),
+]
+OTHERS = [
+    "'pick up the item with label 0'",
+    "<answer>\nB\n</answer>",
+    "aBc",
+    "E",
+    "<ANSWER>x B</ANSWER> A",
+    "<answer>Wait: D",
+]
+
+
+def test_replies_are_read_as_a_person_would_and_by_the_published_rules_as_on_record():
+    """The pronoun and positions are no letters however long the list; what names no single action is not read."""
+    expected = {(CL, reply): letter for reply, letter in READ} | {(CL, reply): None for reply in UNREAD}
+    expected |= {(SO, reply): letter for reply, letter in LONG}
+    parts = []
+    others = [(actions, reply) for actions, some in ((CO, COUNTING), (CL, OTHERS)) for reply in some]
+    for actions, reply in [*expected, *others]:
+        ours, cut_off = decode(reply, actions), decode(reply, actions, cut_off=True)
+        letter = None if ours.option is None else LETTERS[ours.option]
+        assert letter == expected.get((actions, reply), letter), reply
+        written, text = read_written(reply, actions[1:], map(form_of, actions), cut_off=False)
+        rules = [ours, cut_off, decode_as_paper(reply, actions), decode_as_published(reply, actions)]
+        told = [f"{'-' if rule.option is None else LETTERS[rule.option]} {rule.rule}" for rule in rules]
+        shown = reply if len(reply) < 200 else f"{reply[:40]}..."
+        parts.append(f"{NAMES[actions]} {shown!r}: {'; '.join(told)}; {written.option} {written.rule} {text}")
+    parts += [f"{text}: {form_of(text)}" for actions in NAMES for text in actions[:6]]
+    check_golden("kidgym_replies", "\n".join(parts))
 
 
 FORMS = [
@@ -257,19 +280,6 @@ REJECTIONS = ["<answer>not {}</answer>", "It is not {}.", "Option {} is wrong.",
 @pytest.mark.parametrize("form", REJECTIONS)
 def test_every_letter_can_be_rejected(form):
     assert {decode(form.replace("{}", letter), SO).option for letter in LETTERS[: len(SO)]} == {None}
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        "I have already collected 2 apple(s)",
-        "<answer>I have already collected 2 apple(s)</answer>",
-        "<answer>B) I have already collected 2 apple(s).</answer>",
-        "The backpack is right, so: 'I have already collected 2 apple(s)'",
-    ],
-)
-def test_a_declaration_is_read_although_it_begins_with_a_pronoun(reply):
-    assert decode(reply, CO).option == 1
 
 
 def test_every_action_is_read_by_letter_and_by_text_in_every_form():

@@ -114,6 +114,8 @@ def test_games_told_in_other_ways_are_what_they_were():
             row = records_to_table([record], ledger_columns(suite)).to_pylist()[0]
             view = suite.view({name.removeprefix("kidgym."): value for name, value in row.items()})
             parts.append(line_of(record, f" {suite.needs.pictures} {digest(repr(view))}"))
+    decoys = KidGymSuite(tasks=["MDE", "MMA", "CL"], levels=[3], mde_decoys="published", resolution=32, modes=["cot"])
+    parts += ["", "# With published decoys", *watched(dataclasses.replace(decoys, episodes=3))]
     parts += ["", "# Worked examples: digests of their words"]
     for name in (*TASKS, *(f"{task}-balanced" for task in BALANCED_CHANCE)):
         words = [part for part in worked_example(name, load_templates("")) if isinstance(part, str)]
