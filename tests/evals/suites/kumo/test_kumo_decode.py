@@ -7,6 +7,7 @@ import pytest
 from evals.replies.reasoning import separate_reasoning
 from evals.suites.kumo.decode import decode
 from evals.types import Reply
+from tests.golden import check_golden
 
 ACTIONS = (
     "Brain MRI",
@@ -194,105 +195,48 @@ UNREAD = [
 ]
 
 
-@pytest.mark.parametrize(("reply", "name"), READ)
-def test_the_lenient_decoder_reads_what_a_person_would(reply, name):
-    decoded = decode(reply, ACTIONS, TRUTHS, nouns=NOUNS)
-    assert decoded.name == name
-    assert decoded.kind == ("test" if name in ACTIONS else "predict")
+OTHERS = [
+    *(
+        "a <ANSWER> MRI </ANSWER> b <ANSWER> Brain Tumor </ANSWER>",
+        "Brain MRI </ANSWER> as I said",
+        "I choose Brain MRI",
+    ),
+    *("<ANSWER> MRI </ANSWER> <ANSWER></ANSWER>", "<answer> Brain MRI </answer> In other words, the patient"),
+    *("<think> <ANSWER> MRI </ANSWER> </think> <ANSWER> Brain MRI </ANSWER>", "<ANSWER> Brain MRI </ANS"),
+    *("<ANSWER> MRI </ANSWER> No: <ANSWER> Brain", "<ANSWER> MRI </ANSWER> No: <ANSWER>", "Brain MRI"),
+    *("<think> Perhaps <ANSWER> MRI </ANSWER>, but", "<think> Perhaps <ANSWER> MRI </ANSWER>. </think>"),
+    *("Let me see. The scan shows", "<ANSWER> MRI </ANSWER>\nThe expected result of a scan: <ANSWER> MRI </ANSWER>"),
+]
+SETS = [
+    (("Comet",), ("Comet", "Star"), ["Comet"]),
+    # Names that differ only in marks need to be written exactly.
+    (("Pitch (low)", "Pitch low", "F", "F#"), (), ["Pitch (low)", "pitch: low", "*F#*", "*F*"]),
+    (("Test A", "Test B"), ("Gout", "Influenza"), ["Test A: Gout", "Test A", "Test: Gout"]),
+    (("-1",), ("A+", "A-", "O+"), ["A+", "a-", "**A−**", "A", "A±", "-A", "O+", "O", "O-", "-1", "1", "+1"]),
+]
 
 
-@pytest.mark.parametrize("reply", UNREAD)
-def test_the_lenient_decoder_never_guesses(reply):
-    decoded = decode(reply, ACTIONS, TRUTHS, nouns=NOUNS)
-    assert (decoded.name, decoded.kind) == (None, None)
-
-
-@pytest.mark.parametrize(
-    ("reply", "name"),
-    [
-        ("<ANSWER> Brain MRI </ANSWER>", "Brain MRI"),
-        ("a <ANSWER> MRI </ANSWER> b <ANSWER> Brain Tumor </ANSWER>", "Brain Tumor"),
-        ("Brain MRI", "Brain MRI"),
-        ("<ANSWER> Brain MRI", "Brain MRI"),
-        ("Brain MRI </ANSWER> as I said", "Brain MRI"),
-        ("<ANSWER> ${Brain MRI} </ANSWER>", "Brain MRI"),
-        ("<answer> Brain MRI </answer>", None),
-        ("<ANSWER> brain mri </ANSWER>", None),
-        ("<ANSWER> 'Brain MRI' </ANSWER>", None),
-        ("<ANSWER> `Brain MRI` </ANSWER>", None),
-        ("<ANSWER> **Brain MRI** </ANSWER>", None),
-        ("<ANSWER> - Brain MRI </ANSWER>", None),
-        ("<ANSWER> Brain MRI. </ANSWER>", None),
-        ("<ANSWER> MRI </ANSWER> <ANSWER></ANSWER>", None),
-        ("I choose Brain MRI", None),
-        ("", None),
-    ],
-)
-def test_the_strict_decoder_is_the_published_one(reply, name):
-    decoded = decode(reply, ACTIONS, TRUTHS, strict=True)
-    assert decoded.name == name
-    assert decoded.rule == ("published" if name else "parse error")
-
-
-@pytest.mark.parametrize(
-    ("reply", "name"),
-    [
-        ("<ANSWER> Brain MRI </ANSWER>", "Brain MRI"),
-        ("<answer> Brain MRI </answer> In other words, the patient", "Brain MRI"),
-        ("<think> <ANSWER> MRI </ANSWER> </think> <ANSWER> Brain MRI </ANSWER>", "Brain MRI"),
-        ("<ANSWER> Brain MRI", None),
-        ("<ANSWER> Brain MRI </ANS", "Brain MRI"),
-        ("Brain MRI", None),
-        ("Brain MRI </ANSWER>", None),
-        ("<ANSWER> MRI </ANSWER> No: <ANSWER> Brain", None),
-        ("<ANSWER> MRI </ANSWER> No: <ANSWER>", None),
-        ("<think> Perhaps <ANSWER> MRI </ANSWER>, but", None),
-        ("<think> Perhaps <ANSWER> MRI </ANSWER>. </think>", None),
-        ("Let me see. The scan shows", None),
-    ],
-)
-def test_a_reply_that_was_cut_off_is_read_only_where_it_had_answered(reply, name):
-    reply = separate_reasoning(Reply(reply)).text
-    decoded = decode(reply, ACTIONS, TRUTHS, cut=True)
-    assert decoded.name == name
-    assert name or decoded.rule == "cut off"
-    assert decode(reply, ACTIONS, TRUTHS, strict=True, cut=True).rule == "parse error"
-
-
-def test_a_name_that_is_action_and_truth_is_a_prediction():
-    assert decode("<ANSWER> Comet </ANSWER>", ("Comet",), ("Comet", "Star")).kind == "predict"
-    assert decode("<ANSWER> Comet </ANSWER>", ("Comet",), ("Comet", "Star"), strict=True).kind == "predict"
-
-
-def test_names_that_differ_only_in_marks_need_to_be_written_exactly():
-    actions = ("Pitch (low)", "Pitch low", "F", "F#")
-    assert decode("<ANSWER> Pitch (low) </ANSWER>", actions, ()).name == "Pitch (low)"
-    assert decode("<ANSWER> pitch: low </ANSWER>", actions, ()).name is None
-    assert decode("<ANSWER> *F#* </ANSWER>", actions, ()).name == "F#"
-    assert decode("<ANSWER> *F* </ANSWER>", actions, ()).name == "F"
-
-
-def test_a_name_that_could_be_a_label_is_a_name():
-    decoded = decode("<ANSWER> Test A: Gout </ANSWER>", ("Test A", "Test B"), ("Gout", "Influenza"))
-    assert decoded.name is None
-
-
-@pytest.mark.parametrize(
-    ("reply", "name"),
-    [
-        *[
-            ("A+", "A+"),
-            ("a-", "A-"),
-            ("**A−**", "A-"),
-            ("A", None),
-            ("A±", None),
-            ("-A", None),
-        ],
-        *[("O+", "O+"), ("O", None), ("O-", None), ("-1", "-1"), ("1", None), ("+1", None)],
-    ],
-)
-def test_signs_are_part_of_a_name(reply, name):
-    assert decode(f"<ANSWER> {reply} </ANSWER>", ("-1",), ("A+", "A-", "O+")).name == name
+def test_replies_are_read_as_a_person_would_and_as_published_as_on_record():
+    """Lenient, nothing is guessed; of a reply that was cut off only a complete answer is read."""
+    expected = {**dict(READ), **dict.fromkeys(UNREAD)}
+    parts = []
+    for reply in (*expected, *OTHERS):
+        text = separate_reasoning(Reply(reply)).text
+        lenient, cut = (decode(text, ACTIONS, TRUTHS, cut=cut, nouns=NOUNS) for cut in (False, True))
+        assert lenient.name == expected.get(reply, lenient.name), reply
+        plain = decode(text, ACTIONS, TRUTHS)
+        strict = decode(reply, ACTIONS, TRUTHS, strict=True)
+        assert decode(reply, ACTIONS, TRUTHS, strict=True, cut=True).rule == "parse error"
+        told = [f"{each.name} {each.kind} ({each.rule})" for each in (lenient, cut, strict)]
+        others = f"; without nouns {plain.name} ({plain.rule})" if plain != lenient else ""
+        parts.append(f"{reply!r}: {told[0]}; cut off {told[1]}; strict {told[2]}{others}")
+    for actions, truths, replies in SETS:
+        for reply in replies:
+            told = [decode(f"<ANSWER> {reply} </ANSWER>", actions, truths, strict=strict) for strict in (False, True)]
+            parts.append(
+                f"{actions} {truths} {reply}: {'; '.join(f'{each.name} {each.kind} ({each.rule})' for each in told)}"
+            )
+    check_golden("kumo_replies", "\n".join(parts))
 
 
 def test_an_abbreviation_that_fits_two_names_is_none():
