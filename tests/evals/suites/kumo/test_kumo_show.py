@@ -10,6 +10,7 @@ from cluster.cli import main
 from envs.kumo import OptimalSearch
 from evals.suites.kumo.searched_game import puzzles_of
 from evals.suites.kumo.show import game_text
+from tests.golden import check_golden
 
 LINE = re.compile(
     r"^(?P<stem>[│├└─ ]*)(?P<mark>\* )?(?P<outcome>.*) \((?P<share>[\d.]+)\): (?P<left>.*) → (?P<next>.*)$"
@@ -101,33 +102,26 @@ def command(*words):
     return end.value.code
 
 
-def test_the_command_shows_the_game_of_a_size_seed_and_number(capsys):
-    assert (
-        command("knots", "--size", "5x7", "--seed", "3", "--index", "2", "--valid-truths", "2", "--book", "symbolic")
-        == 0
-    )
-    out = capsys.readouterr().out
-    task = puzzles_of("knots", "5x7", 3, False, 3, 2)[2].task
-    assert "5 truths, 7 actions, seed 3, task 2" in out
-    assert all(truth in out for truth in task.truths) and "-> not {" in out
+COMMANDS = [
+    "knots --book symbolic",
+    "knots --size 5x7 --seed 3 --index 2 --valid-truths 2 --book table --depth 9",
+    "medical --size 3x4 --depth 1",
+    "medical --size 8x9 --book symbolic --depth 2",
+    "medical --depth 0 --book symbolic",
+    *("knots --size large", "knots --size 4x", "nots", "knots --size 20x30", "knots --valid-truths 9", "knots 1f0c"),
+    *(f"knots --index {index}" for index in (-1, 10_000)),
+    *("knots --depth -1", "knots --seed -1", "knots --size 60x5"),
+]
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (("knots", "--size", "large"), "8x12"),
-        (("knots", "--size", "4x"), "8x12"),
-        (("nots",), "knots"),
-        (("knots", "--size", "20x30"), "13 truths and 18"),
-        (("knots", "--index", "-1"), "--index"),
-        (("knots", "--index", "10000"), "--index must be from 0 to 9,999"),
-        (("knots", "1f0c"), "no run directory"),
-        (("knots", "--valid-truths", "9"), "not 9"),
-    ],
-)
-def test_wrong_input_is_named(words, told, capsys):
-    assert command(*words) == 2
-    assert told in capsys.readouterr().err
+def test_the_command_shows_games_as_on_record(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    parts = []
+    for line in COMMANDS:
+        code = command(*line.split())
+        out, err = capsys.readouterr()
+        parts += [f"$ raycade kumo show {line}", f"{out}{err}exit code {code}", ""]
+    check_golden("kumo_show", "\n".join(parts))
 
 
 @pytest.mark.slow

@@ -87,20 +87,31 @@ def test_other_forms_of_the_table_and_forms_that_there_are_not(tmp_path, capsys)
     assert run("knots", "--easy", "-1") == 2
 
 
-def test_as_many_tasks_as_are_allowed_are_measured_and_no_more(capsys, monkeypatch):
+COMMANDS = [
+    "knots --easy 1 --full",
+    "one.yaml two.yaml --easy 0",
+    "one.yaml bad.yaml knots bad.yaml nots --easy 0",
+    "one.yaml --easy 1 --hard 1 --out deep/quality.csv",
+    "one.yaml --out deep/quality.csv",
+    "one.yaml --out quality.pdf",
+    *(f"one.yaml {wrong}" for wrong in ("--easy -1", "--easy 2", "--hard 2", "--hard -1")),
+]
+
+
+def test_the_command_says_what_is_on_record(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setattr(validate, "MOST_TASKS", 1)
-    assert run("knots", "--easy", "1") == 0 and "1 of 1 domains valid" in capsys.readouterr().out
-    for words in (("--easy", "2"), ("--hard", "2")):
-        assert run("knots", *words) == 2 and "--easy and --hard must be from 0 to 1" in capsys.readouterr().err
-
-
-def test_near_duplicates_are_refused_and_named(tmp_path, capsys):
-    one, two = a_file(tmp_path, "one"), a_file(tmp_path, "two")
-    assert run(one, two, "--easy", "0") == 2
-    told = capsys.readouterr()
-    assert "1 of 2 domains valid" in told.out
-    [line] = told.err.splitlines()
-    assert line.startswith(two) and "'one'" in line and "near-duplicate" in line
+    a_file(tmp_path, "one", category="biology")
+    a_file(tmp_path, "two")
+    a_file(tmp_path, "bad", goal=7, phrasings={"nothing": ["{outcome} is fine."]})
+    parts = []
+    for line in COMMANDS:
+        code = run(*line.split())
+        out, err = capsys.readouterr()
+        parts += [f"$ raycade kumo validate {line}", f"{out}{err}exit code {code}", ""]
+    parts.append((tmp_path / "deep/quality.csv").read_text())
+    check_golden("kumo_validate", "\n".join(parts))
 
 
 def test_a_copy_of_a_domain_that_comes_with_raycade_is_refused(tmp_path, capsys):
