@@ -15,9 +15,8 @@ from evals.suites.multistar.answers import Answered
 from evals.suites.multistar.commands import main
 from evals.suites.multistar.comparison import ERRORS, error_table
 from evals.suites.multistar.data_set import asked_of, data_set_tables
-from evals.suites.multistar.effects import answer_measures
+from evals.suites.multistar.effects import answer_measures, effect_tables
 from evals.suites.multistar.figures import multistar_figures
-from evals.suites.multistar.gains import gain_figures, gain_tables
 from evals.suites.multistar.mseval import Score
 from evals.suites.multistar.paper import paper_tables
 from evals.suites.multistar.published import run_cells
@@ -25,6 +24,7 @@ from evals.suites.multistar.questions import chain_questions, direct_questions
 from evals.tables import WRITERS
 from evals.types import LabelScores, Reply
 from tests.evals.suites.multistar.multistar_fakes import Refusing, Scripted, played, row_of, rows_of, tables_of
+from tests.evals.suites.test_uneven_runs import written
 from tests.golden import check_golden
 
 NUMBERS = {"configurations": ["center_single"], "attributes": ["number"], "puzzles": 1, "options": "uniform"}
@@ -247,53 +247,26 @@ def one_answer(player, mode, puzzle, node, right=False, **more):
     return Answered(player, mode, "center_single", puzzle, node, right=right, **asked | given | more)
 
 
-def test_a_wrong_answer_is_in_the_first_class_that_fits_and_its_twin_is_the_same_players_question_in_the_same_style():
-    two = {"node": "two_panels_1_2", "parents": ("single_panel_1", "single_panel_2")}
-    seen = [one_answer("a", "vanilla/model", 1, f"single_panel_{panel}", panel == 2) for panel in (1, 2)]
-    known = [one_answer("a", "vanilla/model", 2, f"single_panel_{panel}", True) for panel in (1, 2)]
-    truth = {
-        ("a", "vanilla/truth", 1): True,
-        ("a", "structured/truth", 1): False,
-        ("b", "vanilla/truth", 1): False,
-        ("a", "vanilla/truth", 2): True,
-    }
-    told = [one_answer(*place, right=right, **two) for place, right in truth.items()]
-    puzzles = [one_answer("a", "vanilla/model", puzzle, **two) for puzzle in (1, 2, 3)]
-    others = [
-        one_answer(player, f"{style}/model", 1, **two) for player, style in (("a", "structured"), ("b", "vanilla"))
-    ]
-    odd = [
-        one_answer("c", "vanilla", 1, "single_a", answer=None, names_absent=True),
-        one_answer("c", "vanilla", 1, "single_b", mass=0.49, names_absent=True),
-        one_answer("c", "vanilla", 1, "single_c", argmax_is_label=False),
-        one_answer("c", "vanilla", 1, "single_d", mass=0.5, names_absent=True),
-        one_answer("c", "vanilla", 1, "single_e", argmax_is_label=None, mass=None),
-        one_answer("c", "vanilla", 2, "single_f", failed=True, answer=None),
-        one_answer("c", "vanilla", 2, "two_g", names_absent=True),
-        one_answer("c", "vanilla", 2, "two_h"),
-        one_answer("c", "vanilla", 3, "two_i", right=True),
-    ]
-    rows = rows_of(error_table([*seen, *known, *told, *puzzles, *others, *odd]))
-    found = [
-        (
-            *(row[name] for name in ("player", "mode", "stage", "questions", "failed", "wrong")),
-            {name: row[name] for name in ERRORS if row[name]},
-            row["share undecided"].n and row["share undecided"].mean,
-        )
-        for row in rows
-    ]
-    assert found == [
-        ("a", "vanilla/model", "1P", 4, 0, 1, {"perception": 1}, 0),
-        # Told something wrong, and right when told the truth; told nothing wrong; nobody knows what it was told.
-        ("a", "vanilla/model", "2P", 3, 0, 3, {"propagation": 1, "reasoning": 1, "undecided": 1}, pytest.approx(1 / 3)),
-        ("a", "vanilla/truth", "2P", 2, 0, 0, {}, 0),
-        ("a", "structured/truth", "2P", 1, 0, 1, {"reasoning": 1}, 0),
-        ("b", "vanilla/truth", "2P", 1, 0, 1, {"reasoning": 1}, 0),
-        ("a", "structured/model", "2P", 1, 0, 1, {"reasoning": 1}, 0),
-        ("b", "vanilla/model", "2P", 1, 0, 1, {"reasoning": 1}, 0),
-        ("c", "vanilla", "1P", 6, 1, 5, {"invalid": 3, "hallucination": 1, "perception": 1}, 0),
-        ("c", "vanilla", "2P", 3, 0, 2, {"hallucination": 1, "undecided": 1}, 0.5),
-    ]
+TWO = {"node": "two_panels_1_2", "parents": ("single_panel_1", "single_panel_2")}
+ERRING = [
+    # Told something wrong, and right when told the truth; told nothing wrong; nobody knows what it was told.
+    *(one_answer("a", "vanilla/model", 1, f"single_panel_{panel}", panel == 2) for panel in (1, 2)),
+    *(one_answer("a", "vanilla/model", 2, f"single_panel_{panel}", True) for panel in (1, 2)),
+    *(one_answer("a", "vanilla/truth", puzzle, right=True, **TWO) for puzzle in (1, 2)),
+    *(one_answer(player, f"{style}/truth", 1, **TWO) for player, style in (("a", "structured"), ("b", "vanilla"))),
+    *(one_answer("a", "vanilla/model", puzzle, **TWO) for puzzle in (1, 2, 3)),
+    *(one_answer(player, f"{style}/model", 1, **TWO) for player, style in (("a", "structured"), ("b", "vanilla"))),
+    one_answer("c", "vanilla", 1, "single_a", answer=None, names_absent=True),
+    one_answer("c", "vanilla", 1, "single_b", mass=0.49, names_absent=True),
+    one_answer("c", "vanilla", 1, "single_c", argmax_is_label=False),
+    one_answer("c", "vanilla", 1, "single_d", mass=0.5, names_absent=True),
+    one_answer("c", "vanilla", 1, "single_e", argmax_is_label=None, mass=None),
+    one_answer("c", "vanilla", 2, "single_f", failed=True, answer=None),
+    one_answer("c", "vanilla", 2, "two_g", names_absent=True),
+    one_answer("c", "vanilla", 2, "two_h"),
+    one_answer("c", "vanilla", 3, "two_i", right=True),
+    one_answer("c", "vanilla", 3, "two_j", counts=False),
+]
 
 
 def scored(value, *weights):
@@ -319,91 +292,31 @@ MIXED = [
 """Of two players; questions on shape are links."""
 
 
-def test_the_papers_tables_hold_per_cent_and_means_by_player_style_prior_and_stage_without_links():
-    measured, own, true, gains = paper_tables(MIXED)
-    assert measured.columns == ("Model", "Metric", "Prompt", "Prior", "1P", "2P", "1R")
-    rows = [
-        tuple(cell if cell is None or isinstance(cell, str) else float(cell) for cell in row) for row in measured.rows
-    ]
-    assert rows == [
-        ("b", "Acc", "vanilla", "w", None, 33.3, 0),
-        ("b", "Acc", "vanilla", "w/o", 0, 100, None),
-        ("b", "MSEval", "vanilla", "w", None, 1.88, None),
-        ("b", "MSEval", "vanilla", "w/o", 0.5, 2, None),
-        ("a", "Acc", "structured", "GT", 100, None, 100),
-        ("a", "MSEval", "structured", "GT", 2.88, None, 3),
-    ]
-    weights = [
-        (table.name, table.columns[2:], [(*row[:2], *map(float, row[2:])) for row in table.rows])
-        for table in (own, true)
-    ]
-    assert weights == [
-        ("multistar_paper_weights_vanilla_model", ("1P to 2P",), [("b", "number", 0.5), ("b", "shape", 0.75)]),
-        ("multistar_paper_weights_structured_truth", ("1P, 2P to 1R",), [("a", "color", 0.62)]),
-    ]
-    assert [(*row[:3], float(row[3])) for row in gains.rows[:2]] == [
-        ("b", "Acc", "vanilla", -66.7),
-        ("b", "MSEval", "vanilla", -6.2),
+def answers_with_and_without(without, told):
+    """Of 10 questions of one stage each way, so many right; all of them with the truth."""
+    return [
+        Answered(
+            "tiny", f"vanilla/{prior}", "center_single", puzzle, "n", "1R", "number", "", False, 4, True, puzzle < right
+        )
+        for prior, right in (("none", without), ("model", told), ("truth", 10))
+        for puzzle in range(10)
     ]
 
 
-def test_cells_beside_the_paper_and_paired_measures_leave_links_out_as_the_tables_do():
-    cells = [
-        (cell.player, cell.measure, cell.cell, [*cell.values], [puzzle for _, puzzle in cell.games])
-        for cell in run_cells(MIXED[:6], "chain")
-    ]
-    told = {"subtask": "chain", "style": "vanilla", "prior": "model"}
-    assert cells == [
-        ("b", "accuracy", {**told, "stage": "2P"}, [1, 0, 0], [1, 2, 3]),
-        ("b", "MSEval", {**told, "stage": "2P"}, [1.25, 2.5], [1, 2]),
-        ("b", "NCMI", {**told, "attribute": "number", "stage": "2P"}, [0.375, 0.625], [1, 2]),
-        ("b", "NCMI", {**told, "attribute": "shape", "stage": "2P"}, [0.75], [3]),
-        ("b", "accuracy", {**told, "stage": "1R"}, [0], [3]),
-    ]
-    accuracy, mseval = answer_measures(MIXED, "b")
-    place = ("vanilla", "model", "2P")
-    assert [(one.cell, one.unit, one.value) for one in mseval.observations] == [
-        (place, ("vanilla/model", "two_x"), 1.25 / 4),
-        (place, ("vanilla/model", "two_x"), 2.5 / 4),
-        (("vanilla", "none", "2P"), ("vanilla/none", "two_x"), 0.5),
-        (("vanilla", "none", "1P"), ("vanilla/none", "single_x"), 0.125),
-    ]
-    assert [one.value for one in accuracy.observations] == [1, 0, 0, 0, 1, 0] and accuracy.bounded
-
-
-def test_figures_draw_accuracy_chance_and_weights_by_what_was_told():
-    figures = {figure.name.removeprefix("multistar_"): figure for figure in multistar_figures(MIXED, "chain")}
-    drawn = {}
-    for name in ("stages", "priors", "attributes", "weights"):
-        for series in figures[name].series:
-            values = [
-                value if value is None or isinstance(value, float) else (round(value.mean, 3), value.n)
-                for value in series.y
-            ]
-            drawn[name, series.panel, series.name] = dict(zip(series.x, values, strict=True))
-    own, nothing, truth = (
-        f"{style}, told {what}"
-        for style, what in (("vanilla", "own answers"), ("vanilla", "nothing"), ("structured", "the truth"))
-    )
-    of_own = {"1P": None, "2P": (0.333, 3), "1R": (0, 1)}
-    of_nothing = {"1P": (0, 1), "2P": (1, 1), "1R": None}
-    assert drawn == {
-        ("stages", own, "b"): of_own,
-        ("stages", nothing, "b"): of_nothing,
-        ("stages", truth, "a"): {"1P": (1, 1), "2P": None, "1R": (1, 1)},
-        ("stages", own, "chance"): {"1P": None, "2P": 1 / 3, "1R": 1 / 3},
-        ("stages", nothing, "chance"): {"1P": 1 / 3, "2P": 1 / 4, "1R": None},
-        ("stages", truth, "chance"): {"1P": 1 / 2, "2P": None, "1R": 1 / 3},
-        ("priors", "b", own): of_own,
-        ("priors", "b", nothing): of_nothing,
-        ("attributes", own, "b"): {"number": (0.333, 3), "color": (0, 1)},
-        ("attributes", nothing, "b"): {"number": (0.5, 2), "color": None},
-        ("attributes", truth, "a"): {"number": (1, 1), "color": (1, 1)},
-        ("weights", f"b, {own}", "number"): {"1P to 2P": (0.5, 2), "1P, 2P to 1R": None},
-        ("weights", f"b, {own}", "shape"): {"1P to 2P": (0.75, 1), "1P, 2P to 1R": None},
-        ("weights", f"a, {truth}", "color"): {"1P to 2P": None, "1P, 2P to 1R": (0.625, 1)},
-    }
-    assert {series.reference for series in figures["stages"].series} == {True, False}
+def test_errors_measures_and_figures_of_mixed_answers_are_as_on_record():
+    """Links, as questions on shape are here, count nowhere but among the weights."""
+    parts = []
+    for answers in (MIXED, ERRING, answers_with_and_without(4, 5), answers_with_and_without(0, 5)):
+        tables = [error_table(answers), *paper_tables(answers), *effect_tables(answers)]
+        figures = [figure for subtask in ("chain", "direct") for figure in multistar_figures(answers, subtask)]
+        parts += written(tables, figures)
+        for cell in (cell for subtask in ("chain", "direct") for cell in run_cells(answers, subtask)):
+            parts.append(f"{cell.player} {cell.measure} {cell.cell} {[*cell.values]} {[*cell.games]}")
+        for player in dict.fromkeys(answer.player for answer in answers):
+            for measure in answer_measures(answers, player):
+                seen = [(*one.cell, *one.unit, round(one.value, 6)) for one in measure.observations]
+                parts.append(f"{player} {measure.name} {measure.bounded} {seen}")
+    check_golden("multistar_mixed", "\n".join(parts))
 
 
 # --- what is missing -------------------------------------------------------------------------------------------------
@@ -531,34 +444,6 @@ def test_masses_most_likely_labels_and_calls_are_counted_over_what_was_answered(
     assert [8] in numbers, "questions of the failed episode"
     assert [1, 6] in numbers, "episodes that have not been played"
     assert any(found[:1] == [8] and len(found) == 2 for found in numbers), "with little probability on all labels"
-
-
-def answers_with_and_without(without, told):
-    """Of 10 questions of one stage each way, so many right; all of them with the truth."""
-    return [
-        Answered(
-            "tiny", f"vanilla/{prior}", "center_single", puzzle, "n", "1R", "number", "", False, 4, True, puzzle < right
-        )
-        for prior, right in (("none", without), ("model", told), ("truth", 10))
-        for puzzle in range(10)
-    ]
-
-
-def test_what_earlier_answers_add_is_told_in_per_cent_beside_the_papers():
-    (table,) = gain_tables(answers_with_and_without(4, 5))
-    row, *paper = rows_of(table)
-    assert row == {"Model": "tiny", "Metric": "Acc", "Prompt": "vanilla", "1R": pytest.approx(25)}
-    gpt = next(each for each in paper if each["Model"] == "GPT-4o (paper)")
-    assert float(gpt["1R"]) == pytest.approx(100 * (41.8 / 34.7 - 1), abs=0.05)
-    assert not [each for each in paper if each["Model"].startswith("Random")]
-    (figure,) = gain_figures(answers_with_and_without(4, 5))
-    own = [series for series in figure.series if not series.reference]
-    assert [(series.name, series.panel, series.y) for series in own] == [("tiny", "Acc, vanilla", (pytest.approx(25),))]
-    assert {series.panel for series in figure.series} == {"Acc, vanilla"}
-
-
-def test_no_gain_is_told_where_nothing_was_reached_without():
-    assert not [*gain_tables(answers_with_and_without(0, 5)), *gain_figures(answers_with_and_without(0, 5))]
 
 
 def test_sets_are_described_by_their_questions_words_and_steps():
