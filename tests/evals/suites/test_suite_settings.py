@@ -56,6 +56,7 @@ KUMO = [
     *({"decoder": "loose"}, {"give_aways": "no"}, {"valid_truths": 4}, {"numeric": 2}, {"repeats": 10_000_000}),
     *({"structure": wrong} for wrong in ("drawn", {"densty": 0.1})),
     *({"structure": {"density": 0.1}, "book": "noisy"}, {"tell_world": False}, {"tasks": "x", "source": "y"}),
+    {"world": "agree"},
     *({"world": "agree", name: value} for name, value in (("valid_truths", 2), ("structure", {}), ("numeric", 0.5))),
     *(
         {"tasks": "TASKS", "truths": 6, "actions": 9, name: value}

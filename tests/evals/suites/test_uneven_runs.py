@@ -86,7 +86,7 @@ RUNS = {
     ),
     "kumo": (
         KumoSuite(domains=["medical", "music", "knots"], tasks_per_domain=3, repeats=2),
-        ("model", "gpt-4o", "deepseek-r1", "tiny", "greedy"),
+        ("model", "gpt-4o", "deepseek-r1", "o1-mini", "greedy"),
         [("medical", "easy", ""), ("music", "easy", ""), ("knots", "easy", ""), ("music", "hard", "")],
         {
             "tests": (1, 3, 2, 4),
