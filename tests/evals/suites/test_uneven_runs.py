@@ -87,7 +87,7 @@ RUNS = {
     "kumo": (
         KumoSuite(domains=["medical", "music", "knots"], tasks_per_domain=3, repeats=2),
         ("model", "gpt-4o", "deepseek-r1", "o1-mini", "greedy"),
-        [("medical", "easy", ""), ("music", "easy", ""), ("knots", "easy", ""), ("music", "hard", "")],
+        [*((name, "easy", "") for name in ("medical", "music", "knots")), ("music", "hard", ""), ("knots", "hard", "")],
         {
             "tests": (1, 3, 2, 4),
             "predicted": ("Gout", None),

@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import math
-import random
+import re
 from collections import Counter
 from types import SimpleNamespace
 
@@ -20,6 +20,7 @@ from evals.players import BUILT_IN_PLAYERS
 from evals.reference import published
 from evals.suites.kumo import KumoSuite
 from evals.suites.kumo.lab.analysis.analyze import Analysis, OpenedRun, analyze
+from evals.suites.kumo.lab.analysis.association import associate
 from evals.suites.kumo.lab.analysis.correlation import (
     Scores,
     correlation_table,
@@ -34,6 +35,8 @@ from evals.suites.kumo.lab.analysis.ranking import category_table, concordance, 
 from evals.suites.kumo.lab.analysis.structure import majority, structure_associations, structure_table
 from evals.suites.kumo.repeats import Run
 from evals.tables import Table
+from tests.evals.suites.test_uneven_runs import written
+from tests.golden import check_golden
 from tests.runs import Often, run_of
 from tests.small_runs import MODELS, SUITES, small_run
 
@@ -128,30 +131,39 @@ def test_most_of_the_runs_of_a_game_decide():
     assert majority([dataclasses.replace(a_run(), status="")]) == {}
 
 
-def test_structure_is_tested_for_each_player_and_difficulty_apart():
-    rng = random.Random(0)
+ASSOCIATED = [
+    ("aabb", "1100", None),
+    ("aabb", "1010", "xyxy"),
+    ("aaaabbbbcc", "1110100011", "xxyyxxyyxy"),
+    ("aaaabbbbcc", "1111000010", "xxxxyyyyyy"),
+    ("abcdeeff", "10101010", None),
+    ("abcdefgg", "10101011", "xxxxyyyy"),
+    ("aabbccdd", "11001101", "abcdefgh"),
+    ("aaaaaaabbb", "1111110000", "xxxxxyyyyy"),
+    *(("aaaa", "1010", None), ("abcd", "1010", None), ("aabb", "1111", None), ("aabb", "0000", "xxyy")),
+]
+
+
+def test_structure_is_told_for_each_player_and_difficulty_apart_as_on_record():
+    parts = []
+    for kinds, right, strata in ASSOCIATED:
+        found = associate(kinds, [each == "1" for each in right], strata, seed=3, draws=199)
+        parts.append(f"{kinds} {right} {strata}: {found}")
     runs, signatures = [], {}
-    for index, _ in itertools.product(range(60), range(5)):
-        for player, skill in (("tells", 0.9 if index % 2 else 0.1), ("blind", 0.5), ("perfect", 1.0)):
-            run = a_run(player, "ab"[index % 4 > 1], index, rng.random() < skill)
-            runs.append(run)
-            signatures[run.game] = "uneven" if index % 2 else "even"
-    found = structure_associations(runs, signatures)
-    assert set(found) == {("tells", "easy"), ("blind", "easy"), ("perfect", "easy")}
-    assert found["tells", "easy"].tasks == 60 and found["tells", "easy"].p_permuted < 0.01
-    assert found["tells", "easy"].v_estimated > 0.8 and found["blind", "easy"].p_permuted > 0.05
-    assert found["tells", "easy"].p_within < 0.01
-    assert found["perfect", "easy"] is None
-    rows = {row[0]: row for row in structure_table(found).rows}
-    assert rows["perfect"][2:] == (None,) * 11 and rows["tells"][2:4] == (60, 2)
-    named = dict(zip(structure_table(found).columns, rows["tells"], strict=True))
-    one = found["tells", "easy"]
-    assert [named[name] for name in ("chi-square", "df", "p", "p permuted", "p within domains")] == [
-        *(one.chi_square, 1, one.p, one.p_permuted, one.p_within)
-    ]
-    assert [named[name] for name in ("V", "V by chance", "V corrected", "V estimated")] == [
-        *(one.v, one.v_by_chance, one.v_corrected, one.v_estimated)
-    ]
+    for index, repeat in itertools.product(range(24), range(3)):
+        # One goes by the signature, one by the domain, one by the difficulty, one never errs, one plays half of the games.
+        even, domain, level = index % 2 == 0, "ab"[index % 4 > 1], ("easy", "hard")[index > 11]
+        won = {"tells": even, "domain": domain == "a", "level": level == "easy", "perfect": True, "half": even}
+        for player, success in won.items():
+            if player == "half" and index % 3:
+                continue
+            wins = success != (index == 5 and repeat < 2) if player != "perfect" else True
+            runs.append(a_run(player, domain, index, wins, level))
+            signatures[runs[-1].game] = "uneven" if even else f"even {index % 3}"
+    parts += written([structure_table(structure_associations(runs, signatures))], [])
+    parts += written([], analysis_figures({}, [], structure_associations(runs, signatures), []))
+    told = re.sub(r"\d+\.\d{7,}(e-\d+)?", lambda found: f"{float(found[0]):.6g}", "\n".join(parts))
+    check_golden("kumo_structure", told)
 
 
 def test_signatures_that_no_two_tasks_share_tell_nothing_and_are_not_drawn():
