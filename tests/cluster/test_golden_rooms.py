@@ -81,7 +81,7 @@ def test_small_commands(tmp_path, capsys, monkeypatch):
         said.tried(more, watch_checkpoints.main, options(**{**plain, **more}))
 
     kept = tmp_path / trained_on.KEPT_AS
-    suite = {"type": "kumo", "seeds": "training-3"}
+    suite = {"type": "kumo", "seeds": "training:3"}
     runs = [SimpleNamespace(path=tmp_path, config={"suite": each}) for each in ({"type": "kumo"}, suite)]
     for content in (
         *(None, "[", "[]", "{}", '{"file": "f", "trained": 1}', '{"file": "f", "trained": 3, "games": 2}'),

@@ -1,20 +1,17 @@
 """``raycade run --from RUN``: the same episodes again, and what is different said, for every engine."""
 
-import importlib.metadata
-import json
 import pwd
 
 import pytest
 import yaml
 
 from cluster.cli import main
-from cluster.commands.repeat import repeated_settings, what_differs
+from cluster.commands.repeat import repeated_settings
 from cluster.config.settings import load_settings
 from cluster.errors import UserError
-from cluster.storage import surroundings as around
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
-from cluster.storage.surroundings import differences, surroundings
+from cluster.storage.surroundings import surroundings
 from envs.files import FileError
 
 KUMO = [
@@ -35,16 +32,6 @@ def begun(tmp_path, *overrides):
     directory.begin_session(yaml.safe_load(settings.config))
     directory.release()
     return Run(settings.run_dir), settings
-
-
-@pytest.mark.slow
-def test_settings_that_change_the_episodes_are_told(tmp_path):
-    source, _ = begun(tmp_path, "model=random")
-    again = repeated_settings(source, ["suite.seed=5", f"run_dir={tmp_path / 'other'}"])
-    assert again.run_dir == tmp_path / "other"
-    assert what_differs(source, again) == [
-        f"differs from {source.path}: episodes: 0 of 2 have the same id (settings or versions of prompts differ)"
-    ]
 
 
 @pytest.mark.slow
@@ -106,53 +93,8 @@ def test_the_surroundings_of_a_user_without_a_home_are_noted(monkeypatch):
     assert "weights" not in surroundings({"model": {"engine": {"model": "of/nobody"}}})
 
 
-def test_what_surrounds_a_run_is_compared_piece_by_piece(tmp_path, monkeypatch):
-    model = tmp_path / "model"
-    model.mkdir()
-    files = {"tokenizer.json": "{}", "chat_template.jinja": "a", "config.json": "{}", "model.safetensors": "weights"}
-    for name, text in files.items():
-        (model / name).write_text(text)
-    config = {"model": {"engine": {"model": str(model)}}}
-    monkeypatch.setenv("VLLM_USE_X", "1")
-    monkeypatch.setenv("VLLM_API_KEY", "hunter2-hunter2")
-    monkeypatch.setattr(around, "_gpus", lambda: "H100, 570.1")
-    before = surroundings(config)
-    assert before["packages"]["numpy"] == importlib.metadata.version("numpy")
-    assert "hunter2" not in json.dumps(before)
-    assert differences([{"surroundings": before}], surroundings(config)) == []
-    (model / "chat_template.jinja").write_text("b")
-    (model / "model.safetensors").write_text("other weights")
-    monkeypatch.setenv("VLLM_USE_X", "0")
-    monkeypatch.setattr(around, "_gpus", lambda: "H100, 575.2")
-    now = {**surroundings(config), "packages": {**before["packages"], "numpy": "0.1"}}
-    found = differences([{"surroundings": before}], now)
-    assert [text.partition(":")[0].partition(" (")[0] for text in found] == [
-        "commit of the weights",
-        "chat template",
-        "GPUs and their driver",
-        "variable VLLM_USE_X 0",
-        "package numpy 0.1",
-    ]
-    old = {"id": "of an older version"}
-    assert differences([old], now) == []
-    first, latest = {"surroundings": now}, {"surroundings": before}
-    assert differences([first, latest, old, {"surroundings": None}], now) == found
-    assert differences([latest, first, old], now) == []
-
-
 def test_a_tokenizer_without_end_is_refused(tmp_path):
     with (tmp_path / "tokenizer.json").open("wb") as file:
         file.truncate(2**40)
     with pytest.raises(FileError, match=r"tokenizer.json: has 1,099,511,627,776 bytes"):
         surroundings({"model": {"engine": {"model": str(tmp_path)}}})
-
-
-def test_the_commit_of_weights_is_read_from_the_hubs_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-    folder = tmp_path / "models--org--name" / "snapshots" / "abc123"
-    folder.mkdir(parents=True)
-    (tmp_path / "models--org--name" / "refs").mkdir()
-    (tmp_path / "models--org--name" / "refs" / "main").write_text("abc123\n")
-    (folder / "tokenizer.json").write_text("{}")
-    found = surroundings({"model": {"engine": {"model": "org/name"}}})
-    assert found["weights"] == "abc123" and found["tokenizer"] and found["template"] is None

@@ -16,16 +16,12 @@ import pytest
 
 from benchmarks.slurm_preemption import preempt
 from cluster.errors import UserError
-from cluster.launch import start_nodes
 from cluster.launch.start_nodes import (
     NODE_LABEL,
-    PORTS_PER_JOB,
-    address_towards,
     await_listener,
     await_nodes,
     free_ports,
     listens,
-    ports_of_job,
 )
 from cluster.storage.stored_run import Run
 from tests import slurm_world
@@ -306,12 +302,6 @@ def test_multirun_on_this_machine_plays_what_it_can(tmp_path):
     assert len(Run(tmp_path / "run").episodes()) == 1
 
 
-def test_jobs_that_run_at_the_same_time_share_no_port():
-    blocks = [set(ports_of_job(job)) for job in range(41_000, 41_700)]
-    assert len(set.union(*blocks)) == 700 * PORTS_PER_JOB
-    assert min(map(min, blocks)) >= 20_000 and max(map(max, blocks)) < 32_768
-
-
 @pytest.mark.slow
 def test_a_port_in_use_is_skipped_and_accepts_connections():
     job = 41_000
@@ -324,19 +314,6 @@ def test_a_port_in_use_is_skipped_and_accepts_connections():
         await_listener(f"127.0.0.1:{before[0]}", 0.1)
 
 
-def test_a_job_s_script_asks_for_an_address_ports_and_who_has_come(monkeypatch, capsys):
-    asked = []
-    monkeypatch.setattr(start_nodes, "address_towards", lambda peer: f"10.0.0.{len(peer)}")
-    monkeypatch.setattr(start_nodes, "free_ports", lambda job, count: [*range(job, job + count)])
-    monkeypatch.setattr(start_nodes, "await_listener", lambda *given: asked.append(given))
-    monkeypatch.setattr(start_nodes, "await_nodes", lambda *given: asked.append(given))
-    for words, printed in ((["choose", "7", "n22"], "10.0.0.3 7 8\n"), (["address", "n1"], "10.0.0.2\n")):
-        assert start_nodes.main(words) == 0 and capsys.readouterr().out == printed
-    assert start_nodes.main(["listening", "h:1", "2.5"]) == start_nodes.main(["wait", "h:1", "3", "n1", "n2"]) == 0
-    assert asked == [("h:1", 2.5), ("h:1", 3.0, ["n1", "n2"])]
-    assert start_nodes.main(["sing"]) == 1 and "sing: unknown" in capsys.readouterr().err
-
-
 def test_a_node_that_died_while_it_started_has_not_joined(monkeypatch, capsys):
     nodes = [{"Labels": {NODE_LABEL: name}, "Alive": name != "died"} for name in ("first", "died")]
     fake = SimpleNamespace(init=lambda *given, **more: None, nodes=lambda: [*nodes, {"Labels": {}, "Alive": True}])
@@ -346,9 +323,3 @@ def test_a_node_that_died_while_it_started_has_not_joined(monkeypatch, capsys):
     assert "1 Ray nodes are ready" in capsys.readouterr().out
     with pytest.raises(UserError, match="1 of 2 nodes have not joined Ray: died"):
         await_nodes("host:1", 0.0, ["first", "died"])
-
-
-def test_a_node_without_a_route_is_named():
-    assert address_towards("127.0.0.1") == "127.0.0.1"
-    with pytest.raises(UserError, match=r"node no-such-node\.invalid: no route"):
-        address_towards("no-such-node.invalid")

@@ -1,7 +1,6 @@
 """What is said of a run directory that cannot be read, and what is read of one that can."""
 
 import json
-import math
 import os
 from operator import attrgetter
 
@@ -9,24 +8,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from cluster.commands.list_runs import list_runs
-from cluster.commands.plan import _speed
 from cluster.errors import RunFailedError, UserError
-from cluster.observe.performance import replica_use
 from cluster.observe.run_status import run_status
-from cluster.storage.stored_run import DAMAGE_SHOWN, Run, damaged, read_runs
+from cluster.storage.stored_run import Run, read_runs
 from evals.ledger.ledger import OPENINGS
 from evals.ledger.parts import Damage, LedgerChangedError, LedgerDamagedError
 from tests.cluster.test_ledger import PLAN, directory, rows  # noqa: F401
-
-
-def test_damage_is_listed_by_part_up_to_a_limit(tmp_path):
-    def lines(count):
-        return str(damaged(tmp_path, [Damage(tmp_path / f"part-{n}", "torn") for n in range(count)])).split("\n")
-
-    few, full, more = lines(2), lines(DAMAGE_SHOWN), lines(DAMAGE_SHOWN + 3)
-    assert few[0].startswith(str(tmp_path)) and few[1:3] == [f"  {tmp_path}/part-{n}: torn" for n in (0, 1)]
-    assert len(few) == 2 + 2 and len(full) == DAMAGE_SHOWN + 2 and few[-1] == full[-1] == more[-1]
-    assert len(more) == DAMAGE_SHOWN + 3 and more[-2].endswith("3 more")
 
 
 async def test_only_the_columns_asked_for_are_read_and_rows_are_held_against_the_plan(directory):  # noqa: F811
@@ -69,19 +56,6 @@ def test_a_ledger_that_changes_whenever_it_is_read_is_named_and_read_again_first
     assert len(seen) == OPENINGS
 
 
-@pytest.mark.parametrize("text", ["[suite]", "suite", "model: {}", ""])
-def test_a_configuration_without_a_suite_is_refused(directory, text):  # noqa: F811
-    (directory.path / "config.yaml").write_text(text)
-    with pytest.raises(UserError, match=r"config\.yaml: names no suite"):
-        _ = Run(directory.path).config
-
-
-def test_a_configuration_of_brackets_is_refused(directory):  # noqa: F811
-    (directory.path / "config.yaml").write_text("[" * 100_000)
-    with pytest.raises(UserError, match=r"config\.yaml, line 1: is nested deeper"):
-        _ = Run(directory.path).config
-
-
 def test_where_there_is_no_run_each_reader_says_so(tmp_path):
     for read in (*map(attrgetter, ("plan", "planned", "config", "ledger", "data")), Run.episodes):
         with pytest.raises(UserError, match=f"{tmp_path}: no run here"):
@@ -114,36 +88,6 @@ async def test_each_file_is_read_once_until_the_run_is_refreshed(directory, monk
     assert len(run.episodes()) == 3 and opened.count(directory.path / "plan.parquet") == 1
 
 
-def test_a_misspelled_run_is_answered_with_the_nearest_and_a_folder_of_runs_with_their_list(directory):  # noqa: F811
-    with pytest.raises(UserError, match=r"rum: no run here .*Did you mean run\?"):
-        _ = Run(directory.path.parent / "rum").data
-    with pytest.raises(UserError, match=f"raycade list {directory.path.parent}"):
-        _ = Run(directory.path.parent).data
-    (directory.path / "config.yaml").unlink()
-    with pytest.raises(UserError, match=r"no run here \(there is no config.yaml\)$"):
-        _ = Run(directory.path).config
-
-
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        ("suite: 5", "suite"),
-        ("suite: {}\nmodel: [1]", "model"),
-        ("suite: {}\nmodel: {engine: null}", "model.name"),
-        ("suite: {}\nmodel: {name: [x], engine: {}}", "model.name"),
-        ("suite: {}\nmodel: {name: x, engine: 5}", "model.engine"),
-        ("suite: {}\nmodel: {name: x, engine: {prompt_price: .nan}}", "model.engine.prompt_price"),
-        ("suite: {}\nmodel: {name: x, sampling: {max_tokens: many}}", "model.sampling.max_tokens"),
-        ("suite: {}\ntracker: [1]", "tracker"),
-    ],
-)
-def test_a_configuration_of_another_shape_is_refused_where_it_is_read(directory, text, place):  # noqa: F811
-    (directory.path / "config.yaml").write_text(text)
-    with pytest.raises(UserError, match=rf"config\.yaml: not the configuration of a run: {place}: ") as refused:
-        _ = Run(directory.path).config
-    assert "\n" not in str(refused.value)
-
-
 @pytest.mark.parametrize(
     "session",
     [
@@ -162,17 +106,6 @@ def test_a_damaged_session_is_refused_and_one_such_run_does_not_stop_the_list(di
         run_status(Run(directory.path))
     assert str(refused.value).isprintable()
     assert "unreadable" in list_runs(directory.path).rows[0]
-
-
-def test_damaged_lines_of_timings_are_skipped_with_a_warning(directory, capsys):  # noqa: F811
-    sound = {"seconds": 2, "turns": 3, "use": {"replica": {"slot_seconds": 2.0, "of_a_later_version": 1}}}
-    damage = [{"use": 5}, {"use": {"a": {"b": "c"}}}, {"turns": "x"}, {"seconds": 10**300}, [], {"moves": math.nan}]
-    lines = ['{"turns": 2', *(json.dumps(line) for line in (*damage, sound))]
-    (directory.path / "timings.jsonl").write_text("\n".join(lines))
-    run = Run(directory.path)
-    assert run.timings == [sound] and replica_use(run.timings)["replica"].slot_seconds == 2
-    assert capsys.readouterr().err.count("timings.jsonl, line ") == 1 + len(damage)
-    assert _speed(directory.path) is None
 
 
 @pytest.mark.parametrize(("name", "read"), [("timings.jsonl", "timings"), ("stopping.json", "stopping")])

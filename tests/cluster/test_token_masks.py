@@ -36,14 +36,6 @@ def test_replies_and_their_ends_are_marked(tokenizer, replies):
 
 
 @pytest.mark.slow
-def test_a_template_that_rewrites_earlier_messages_is_refused(tokenizer):
-    other = transformers.AutoTokenizer.from_pretrained(ensure_tiny_model())
-    other.chat_template = "{% for m in messages %}{{ m.content if loop.last else '-' }};{% endfor %}"
-    with pytest.raises(ValueError, match="shows message 3 otherwise"):
-        token_mask(other, said("Rules.", "Which?", "A", "And?", "B"))
-
-
-@pytest.mark.slow
 def test_the_command_writes_what_trl_reads(tokenizer, tmp_path, capsys):
     made, out = tmp_path / "t.jsonl", tmp_path / "masks.parquet"
     for words in (
