@@ -58,7 +58,8 @@ def told_of(module):
         elif own and inspect.isfunction(value):
             yield from defaults_of(name, value)
         elif own and inspect.isclass(value):
-            yield from defaults_of(name, value)
+            if not getattr(value.__init__, "__module__", "").startswith("jinja2."):
+                yield from defaults_of(name, value)
             for inner, stated in vars(value).items():
                 if inspect.isfunction(stated) and not inner.startswith("__"):
                     yield from defaults_of(f"{name}.{inner}", stated)
