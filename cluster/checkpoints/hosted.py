@@ -94,10 +94,11 @@ class HostedEngine:
             except Exception as error:  # whatever an engine raises, a new one does not depend on it
                 warn(f"the running engine cannot take the weights of {folder.name}; starting another one: {error}")
         await self._end()
-        engine = model.make_engine()
+        self._engine = engine = model.make_engine()  # one that does not start is ended, too
+        self._kind = ""
         self._guard.enter_context(guard_of(type(engine)))
         await engine.start()
-        self._engine, self._kind = engine, kind
+        self._kind = kind
         self.started += 1
         return engine
 

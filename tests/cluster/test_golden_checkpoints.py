@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from cluster.checkpoints import curve, folder, hosted, watch
+from cluster.engines.base import Sampling
 from cluster.hosted import inline
 from evals.stats.intervals import Estimate
 from evals.summary.paired import Observation
@@ -146,6 +147,47 @@ def said_of(capsys, *several) -> str:
     for waiting in several:
         made._say(waiting)
     return capsys.readouterr().out
+
+
+class Told:
+    """An engine that says what is asked of it; it fails at what its checkpoint's name says."""
+
+    starts_processes = False
+
+    def __init__(self, said, name):
+        self.said, self.name = said, name
+
+    async def start(self):
+        self._tell("start", self.name)
+
+    async def load_weights(self, model):
+        self._tell("load", Path(model).name)
+        return "other" not in model
+
+    async def close(self):
+        self._tell("close", self.name)
+
+    def _tell(self, done, name):
+        self.said.append(f"{done} {name}")
+        if done in name:
+            raise hosted.RunFailedError(f"cannot {done}")
+
+
+def hosts(*names) -> str:
+    """What an engine is asked for checkpoints of these names, one after the other; a number in a name is of its tensors."""
+    said, host = [], hosted.HostedEngine()
+    for name in names:
+        made = home(model_safetensors=weights({"a": int(name.split("-")[-1])})).rename(name)
+        further = {"length": 5} if "further" in name else {}
+        model = SimpleNamespace(
+            engine={"model": str(made), **further}, sampling=Sampling(), make_engine=lambda name=name: Told(said, name)
+        )
+        try:
+            said.append(f"has {host._loop.run(host.ready(model)).name}")
+        except hosted.RunFailedError as error:
+            said.append(f"{error}")
+    host.close()
+    return f"{'; '.join(said)}; {host.started} started"
 
 
 def test_checkpoints_are_found_and_shown_as_on_record(monkeypatch, tmp_path, capsys):
