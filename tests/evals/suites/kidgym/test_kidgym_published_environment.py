@@ -3,11 +3,17 @@
 import asyncio
 import contextlib
 import dataclasses
+import io
+import itertools
 import json
+import re
 import sys
 import time
+from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from cluster.cli import main
 from envs.file_picture import FilePicture
@@ -15,9 +21,11 @@ from envs.picture import picture_from_description
 from evals.players import RandomPlayer
 from evals.suite import plan_for, play_episode
 from evals.suites.kidgym import KidGymSuite
-from evals.suites.kidgym.published_environment.process import EnvironmentProcess, PublishedEnvironmentError
-from evals.suites.kidgym.published_environment.recording import read_recording
-from evals.types import Outcome, Reply
+from evals.suites.kidgym.published_environment.play import process_of
+from evals.suites.kidgym.published_environment.process import EnvironmentProcess, PublishedEnvironmentError, Seen
+from evals.suites.kidgym.published_environment.recording import game_seed, read_recording
+from evals.types import Reply
+from tests.golden import check_golden
 
 FAKE = '''
 import os, random, sys, time
@@ -143,23 +151,6 @@ def test_games_are_recorded_planned_and_played_with_their_own_pictures_and_actio
 
 
 @pytest.mark.slow
-def test_refused_steps_are_counted_and_the_budget_ends_the_game(checkout, tmp_path, capsys):
-    assert record(checkout, tmp_path / "out", "CL", episodes=1) == 0
-    _, row, recorded, play_them = capsys.readouterr().out.splitlines()
-    assert row.split() == ["CL", "1", "1", "0"] and recorded.startswith(f"recorded 1 of 1 games in {tmp_path}/out;")
-    assert f"suite.recording={tmp_path}/out suite.checkout={checkout} suite.python={sys.executable} " in play_them
-
-    class Wrong:
-        async def reply(self, turn):
-            text = "".join(part for part in turn.chat[-1].parts if isinstance(part, str))
-            return Reply(next(line[0] for line in text.splitlines() if line.endswith(") wait")))
-
-    (lost,) = play(suite_of(checkout, tmp_path / "out", "CL", episodes=1), Wrong())
-    extra = {"invalid": False, "terminated": False, "truncated": True, "forced_steps": 0}
-    assert lost.outcome == Outcome(False, 3, extra={**extra, "refused_steps": 3, "mistake": None})
-
-
-@pytest.mark.slow
 def test_a_game_that_is_made_for_ever_is_cut_off_and_fails_alone(checkout, tmp_path, capsys):
     start = time.monotonic()
     assert record(checkout, tmp_path / "out", "MA", "SO", levels=("2",), episodes=3) == 1
@@ -256,26 +247,6 @@ def scored(suite, player):
     ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"modes": ["icl"]}, "leave out icl"),
-        ({"tasks": ["PL"]}, "holds 0 games of PL level 1, not 3"),
-        ({"episodes": 4}, "holds 3 games of CL level 1, not 4"),
-        ({"recording": "nowhere"}, "suite.recording: .*nowhere holds no recording"),
-        ({"checkout": ""}, "suite.checkout must be"),
-        ({"environments": ["old"]}, "must be one of own, published"),
-        ({"environments": ["own"]}, "suite.recording is set, but suite.environments has no published"),
-    ],
-)
-def test_wrong_settings_are_refused_by_name(checkout, tmp_path, settings, named):
-    record(checkout, tmp_path / "out", "CL")
-    good = suite_of(checkout, tmp_path / "out", "CL")
-    with pytest.raises(ValueError, match=named):
-        dataclasses.replace(good, **settings).plan()
-
-
 @pytest.mark.parametrize(
     ("python", "named"),
     [
@@ -307,17 +278,134 @@ def test_what_the_environment_says_reaches_no_terminal_as_it_is(checkout, tmp_pa
     assert "Sorting_L1.json" in printed.err and "\x1b" not in printed.err + printed.out
 
 
+# --- without a process of its own ------------------------------------------------------------------------------------
+
+
+def png(value, size=(4, 3)):
+    file = io.BytesIO()
+    Image.fromarray(np.full((size[1], size[0], 3), value, np.uint8)).save(file, format="PNG")
+    return file.getvalue()
+
+
+class Scripted:
+    """A game, and the process that plays it: the right digit is the game's number; memory tasks begin with one action."""
+
+    def __init__(self, checkout, python="", seconds=0, task="", level=0, seed=0, number=0):
+        self.checkout, self.python, self.seconds, self.about = checkout, python, seconds, {"python": "3"}
+        self.task, self.level, self.number, self.taken = task, level, number, 0
+
+    def start(self):
+        if "broken" in self.python:
+            raise PublishedEnvironmentError("broken: cannot be run")
+
+    def close(self):
+        pass
+
+    def game(self, task, level, seed, number):
+        assert seed == game_seed(task, level, number)
+        return Scripted(self.checkout, self.python, self.seconds, task, level, seed, number)
+
+    def seen(self, **more):
+        actions = tuple(f"press {digit}" for digit in range(self.number, self.number + 3))
+        if self.task == "SE" and not self.taken:
+            actions = ("continue",)
+        if self.task == "FI" and self.taken:
+            actions = tuple(map(str, range(27)))
+        goal = f"press {self.number}" + ("!" if self.python == "changed" else "")
+        return Seen(goal, actions, png(self.number * 8 + self.taken), self.taken + 1, 3, **more)
+
+    def open(self):
+        if self.task == "MA" and self.number % 2:
+            raise PublishedEnvironmentError(f"{self.checkout}: took more than {self.seconds} s")
+        return self.seen()
+
+    def step(self, option):
+        action, self.taken = self.seen().actions[option], self.taken + 1
+        if self.task == "CO" and self.taken == 2:
+            raise PublishedEnvironmentError("died")
+        right = action in (f"press {self.number}", "continue")
+        won, lost = right and action != "continue", action.endswith(str(self.number + 2))
+        return self.seen(accepted=right, success=won, terminated=won or lost, truncated=self.taken > 2)
+
+
+class Pressing:
+    """Presses these of the offered actions, one after the other; of none it says a word that names none."""
+
+    def __init__(self, *places):
+        self.places = places
+
+    async def reply(self, turn):
+        place = self.places[turn.number % len(self.places)]
+        return Reply("Hm." if place is None else turn.options[place])
+
+
+def test_what_is_recorded_planned_and_played_is_as_on_record(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("evals.suites.kidgym.published_environment.process.EnvironmentProcess", Scripted)
+    (tmp_path / "theirs" / "tasks").mkdir(parents=True)
+    (tmp_path / "theirs" / "tasks" / "__init__.py").touch()
+    parts = []
+    for line in (
+        "theirs out --tasks CL SE MA CO --levels 1 2 --episodes 3 --seconds 7 --python py",
+        "theirs odd --tasks FI --levels 1 --episodes 1 --python py",
+        "theirs broken --tasks CL --python broken",
+        "none out",
+    ):
+        with pytest.raises(SystemExit) as end:
+            main(["kidgym", "record", *line.split()])
+        out, err = capsys.readouterr()
+        parts += [
+            f"$ raycade kidgym record {line}",
+            f"{out}{err}exit code {end.value.code}".replace(str(tmp_path), ""),
+            "",
+        ]
+    parts += [Path("out/recording.json").read_text(), Path("out/games.jsonl").read_text()]
+    players = {
+        "right": Pressing(0),
+        "late": Pressing(1, 1, 0),
+        "refused": Pressing(1),
+        "lost": Pressing(2),
+        "mute": Pressing(None),
+    }
+    for tasks, folder, python in (
+        (("CL", "SE", "MA", "CO"), "out", "py"),
+        (("FI",), "odd", "py"),
+        (("CL",), "out", "changed"),
+    ):
+        process_of.cache_clear()
+        monkeypatch.setattr("evals.suites.kidgym.published_environment.play.EnvironmentProcess", Scripted)
+        settings = {
+            "levels": 1,
+            "modes": "zero_shot",
+            "episodes": 1 if folder == "odd" else 2,
+            "option_order": "shuffled",
+        }
+        files = {"recording": folder, "checkout": "theirs", "python": python}
+        suite = KidGymSuite(tasks=tasks, environments="published", **settings, **files)
+        for (name, player), episode in itertools.product(players.items(), suite.plan()):
+            told = (
+                f"{name} {episode.task} {episode.index} {episode.budget} {episode.calls:g} {episode.prompt_tokens:.0f}"
+            )
+            record_ = asyncio.run(play_episode(suite, episode, player))
+            acted = [(turn.action, turn.rule) for turn in record_.turns]
+            pictures = [
+                [one.render()[0, 0, 0] for one in turn.turn.chat[-1].parts if isinstance(one, FilePicture)]
+                for turn in record_.turns
+            ]
+            error = record_.error.replace(str(tmp_path), "")
+            parts.append(
+                f"{told}: {acted} {[list(map(int, each)) for each in pictures]} {record_.outcome} {error} {record_.error_kind}"
+            )
+    process_of.cache_clear()
+    for wrong in ({"tasks": ["PL"]}, {"episodes": 4}):
+        with pytest.raises(ValueError) as error:
+            dataclasses.replace(suite, **wrong).plan()
+        parts.append(str(error.value))
+    told = "\n".join(parts).replace(str(tmp_path), "")
+    check_golden("kidgym_published_environment", re.sub(r"\b[0-9a-f]{32}\b", "DIGEST", told))
+
+
 def test_pictures_are_told_by_content_and_refused_by_name(tmp_path):
-    import io
-
-    import numpy as np
-    from PIL import Image
-
-    def png(value, size=(4, 3)):
-        file = io.BytesIO()
-        Image.fromarray(np.full((size[1], size[0], 3), value, np.uint8)).save(file, format="PNG")
-        return file.getvalue()
-
     one, again, other = (FilePicture.store(png(value), tmp_path) for value in (1, 1, 2))
     assert one == again and one.key != other.key and one.size == (4, 3)
     assert (one.render() == 1).all()
