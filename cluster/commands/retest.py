@@ -54,7 +54,8 @@ def retest(run: Run, share: float, seed: int = 0, overrides: Sequence[str] = ())
     if model.engine is None:
         raise UserError(f"{run.path}: played by {model.name}, a built-in player; there is no engine to ask again")
     # The journal of the run's batch jobs would give the same answers to the same turns, and nothing would be asked.
-    if model.engine.get("batch"):
+    # (An engine of one's own may call its number of slots ``batch``.)
+    if model.engine.get("batch") is True:
         raise UserError(
             f"{run.path}: played in batches, which are not repeated; model.engine.batch=false asks turn by turn "
             "(give model.engine.prompt_price and completion_price: the stored ones are those of batches)"

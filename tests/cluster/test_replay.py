@@ -100,6 +100,22 @@ def test_an_engine_that_does_not_start_is_named(run_dir, monkeypatch, capsys):
     assert code == 1 and "no GPU" in err and "Traceback" not in err
 
 
+@pytest.mark.parametrize(("batch", "said"), [(True, "played in batches"), (8, "has answered no turn yet")])
+def test_a_run_in_batches_is_not_asked_again_and_other_settings_of_that_name_are_no_batches(
+    tmp_path, plugins_in, batch, said
+):
+    (tmp_path / "plugins.toml").write_text('["raycade.engines"]\nslots = "slots_of_mine:Slots"\n')
+    module = "from cluster.engines.simulated import SimulatedEngine\nclass Slots(SimulatedEngine):\n"
+    (tmp_path / "slots_of_mine.py").write_text(
+        f"{module}    def __init__(self, sampling, batch: bool | int = 8): ...\n"
+    )
+    plugins_in(tmp_path)
+    settings = load_settings([*SMALL, "model=slots", f"model.engine.batch={batch}", f"run_dir={tmp_path / 'run'}"])
+    leave(settings, ())
+    with pytest.raises(UserError, match=said):
+        retest(Run(settings.run_dir), 1.0)
+
+
 @pytest.mark.slow
 def test_only_a_model_can_be_asked_again(tmp_path, capsys):
     run = tmp_path / "built-in"

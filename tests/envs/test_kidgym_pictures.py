@@ -454,6 +454,17 @@ def test_a_drawing_that_needs_a_file_outside_the_skin_is_refused(tmp_path, drawi
         sprite("animal/cat", 32, str(tmp_path))
 
 
+@pytest.mark.parametrize(("content", "shows"), [('<text y="8">cat</text>', False), ('<path d="M0 0h9v9z"/>', True)])
+@pytest.mark.parametrize("name", ["animal/cat", "agent/up", "arrow"])
+def test_a_drawing_that_shows_nothing_is_refused(tmp_path, name, content, shows):
+    file = tmp_path / f"{name}.svg"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">{content}</svg>')
+    expected = contextlib.nullcontext() if shows else pytest.raises(ValueError, match=f"'{name}': .* draws nothing")
+    with expected:
+        check_skin(str(tmp_path))
+
+
 def test_an_entity_that_could_hide_a_reference_is_refused():
     with pytest.raises(FileError, match="declares entities"):
         references_in('<!DOCTYPE svg [<!ENTITY a "/x.png">]><svg><image href="&a;"/></svg>', "cat.svg")

@@ -30,7 +30,8 @@ def check_skin(skin: str) -> None:
     """Reads every drawing that a skin has for a built-in sprite or background once.
 
     Raises:
-        ValueError: the folder does not exist, holds no drawing, or unreadable ones; the message names folder and sprite.
+        ValueError: the folder does not exist, holds no drawing, or ones that are unreadable or empty; the message names
+            folder and sprite.
     """
     if not Path(skin).is_dir():
         raise ValueError(f"skin {skin!r} is not a folder")
@@ -39,8 +40,9 @@ def check_skin(skin: str) -> None:
             f"skin {skin!r} holds no drawing: a sprite {DRAWN[0]!r} would be its file {DRAWN[0]}.svg or .png"
         )
     for name in (*SPRITES, *DRAWN):
-        if skin_file(skin, name) is not None:
-            sprite(name, 32, skin)
+        file = skin_file(skin, name)
+        if file is not None and sprite(name, 32, skin).getextrema()[-1][1] == 0:
+            raise ValueError(f"skin {skin!r}: sprite {name!r}: {file} draws nothing; text in an SVG must be outlines")
     for background in BACKGROUNDS:
         backdrop(background, 32, 32, skin)
 

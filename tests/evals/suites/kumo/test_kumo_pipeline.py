@@ -700,6 +700,14 @@ def test_a_damaged_file_of_proposals_is_named(tmp_path):
     (tmp_path / "proposals.yaml").write_text("- !!python/object/apply:os.system ['true']")
     with pytest.raises(ValueError, match=r"proposals\.yaml"):
         Folder(tmp_path).proposals()
+    for text, said in (
+        ("hello", "must be a list"),
+        ("title: x", "must be a list"),
+        ("- 5", "proposal 1: each entry must"),
+    ):
+        (tmp_path / "proposals.yaml").write_text(text)
+        with pytest.raises(ValueError, match=rf"proposals\.yaml: {said}"):
+            Folder(tmp_path).proposals()
     (tmp_path / "proposals.yaml").write_text(
         yaml.safe_dump([{**dataclasses.asdict(KITES), "truths": ["a"], "actions": ["b"]}])
     )

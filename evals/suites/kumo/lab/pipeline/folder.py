@@ -101,13 +101,19 @@ class Folder:
         if not path.is_file():
             return found
         try:
-            for entry in read_yaml(path) or []:
-                category = str(entry.get("category", ""))
-                found.append(Proposal.read(entry, category))
+            entries = read_yaml(path) or []
+            if not isinstance(entries, list):
+                raise ValueError("must be a list of proposals, each beginning with a dash")
+            for number, entry in enumerate(entries, 1):
+                category = str(entry.get("category", "")) if isinstance(entry, dict) else ""
+                try:
+                    found.append(Proposal.read(entry, category))
+                except ValueError as error:
+                    raise ValueError(f"proposal {number}: {error}") from None
         except FileError:
             # Its message names the file already.
             raise
-        except (ValueError, AttributeError, TypeError) as error:
+        except ValueError as error:
             raise ValueError(f"{path}: {' '.join(str(error).split())}") from None
         return found
 
