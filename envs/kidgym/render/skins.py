@@ -41,7 +41,7 @@ def check_skin(skin: str) -> None:
         )
     for name in (*SPRITES, *DRAWN):
         file = skin_file(skin, name)
-        if file is not None and sprite(name, 32, skin).getextrema()[-1][1] == 0:
+        if file is not None and sprite(name, 32, skin).getchannel("A").getbbox() is None:
             raise ValueError(f"skin {skin!r}: sprite {name!r}: {file} draws nothing; text in an SVG must be outlines")
     for background in BACKGROUNDS:
         backdrop(background, 32, 32, skin)
