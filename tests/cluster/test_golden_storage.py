@@ -1,5 +1,6 @@
 """What the files of a run directory are read as, and with which words they are refused, as on record."""
 
+import dataclasses
 import json
 import os
 from pathlib import Path
@@ -13,7 +14,7 @@ from cluster.storage import kept_output, provenance, run_directory, stored_run, 
 from cluster.storage.lock import LeaseLostError
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.shard import read_shard, shard_of
-from cluster.storage.spending import MergedPart, Spending, SpendingJournal, check_journal, read_spending
+from cluster.storage.spending import MergedPart, Spending, SpendingJournal, check_journal, read_spending, write_spending
 from cluster.storage.stored_run import Run
 from evals.ledger.parts import Damage
 from tests.cluster.test_observe import episode
@@ -110,6 +111,8 @@ def test_what_was_spent(said, tmp_path, monkeypatch):
     with pytest.raises(LeaseLostError):
         other.write()
     said(path.read_text(), Spending(1.0, merged=(MergedPart(("a",), 3.0),)).own)
+    write_spending(tmp_path, Spending(1.5, 0.25, 0.125, (MergedPart(("a", "b"), 1.0),)))
+    said(path.read_text())
     said.check("spending")
 
 
@@ -270,17 +273,15 @@ def test_a_run_directory_is_written(said, tmp_path, monkeypatch):
         (others, alike),
         (alike, [episode(1), episode(2), episode(3)]),
         (others[:4], others[:3]),
+        (alike, [dataclasses.replace(alike[0], **{name: "x"}) for name in ("suite", "task", "level", "mode")]),
     ):
         said(run_directory._other_plan(Path("RUN"), theirs, ours))
     for name, files in (
-        ("new", None),
-        ("empty", []),
-        ("logs", ["logs"]),
-        ("locked", [".lock", "x"]),
-        ("mine", ["thesis"]),
+        *(("new", None), ("empty", []), ("logs", ["logs"]), ("locked", [".lock", "x"]), ("mine", ["thesis"])),
     ):
+        if files is not None:
+            (tmp_path / name).mkdir()
         for each in files or ():
-            (tmp_path / name).mkdir(exist_ok=True)
             (tmp_path / name / each).touch()
         said.tried(name, RunDirectory(tmp_path / name).check_plan, alike)
     said.tried("a file", RunDirectory(tmp_path / "mine/thesis").check_plan, alike)
@@ -302,6 +303,8 @@ def test_a_run_directory_is_written(said, tmp_path, monkeypatch):
             (directory.path / each).unlink()
         directory.keep_description()
         said(gone, len(Run(directory.path).plan), (directory.path / "config.yaml").read_text())
+    for plan in (alike, alike[::-1], others, alike[:1], [*alike, episode(2)], [*alike, alike[0]]):
+        said.tried(len(plan), RunDirectory(directory.path).check_plan, plan)
     monkeypatch.setattr(directory, "check_claim", said.calls("check claim"))
     directory.sessions = [{"id": "a"}, {"id": "b", "engines": {"r": {"x": 1}}}]
     for session, engines in (

@@ -1,4 +1,3 @@
-import dataclasses
 import errno
 import os
 from pathlib import Path
@@ -35,40 +34,11 @@ def directory(tmp_path) -> RunDirectory:
     return made
 
 
-def test_a_directory_of_another_plan_is_refused_and_named(directory):
-    other = [episode.assigned("random", "") for episode in SUITE.plan()]
-    with pytest.raises(UserError, match=r"belongs to another plan(.|\n)*player: there oracle, asked for random"):
-        RunDirectory(directory.path).check_plan(other)
-    with pytest.raises(UserError, match=r"asked for 5, of which 5 are the same: .*player's version differ"):
-        RunDirectory(directory.path).check_plan(PLAN[:5])
-    with pytest.raises(UserError) as raised:
-        RunDirectory(directory.path).check_plan([dataclasses.replace(PLAN[0], level="hard", mode="cot")])
-    _, *differences = str(raised.value).split("\n")
-    assert [line.split(":")[0] for line in differences] == ["  level", "  mode"]
-
-
-def test_a_plan_that_has_an_episode_twice_is_refused(tmp_path):
-    with pytest.raises(UserError, match=r"^suite: .*twice"):
-        RunDirectory(tmp_path / "run").check_plan([*PLAN, PLAN[2]])
-
-
 @pytest.mark.parametrize("content", [pa.table({"x": [1] * len(PLAN)}), plan_to_table([*PLAN, PLAN[0]])])
 def test_a_stored_plan_that_is_damaged_is_named(directory, content):
     pq.write_table(content, directory.path / "plan.parquet")
     with pytest.raises(UserError, match=r"plan\.parquet: damaged"):
         RunDirectory(directory.path).check_plan(PLAN)
-
-
-def test_an_empty_folder_may_be_used(tmp_path):
-    RunDirectory(tmp_path).check_plan(PLAN)
-    RunDirectory(tmp_path).claim()
-
-
-def test_a_directory_with_other_files_is_rejected(tmp_path):
-    (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(UserError, match="not empty and holds no run"):
-        RunDirectory(tmp_path).check_plan(PLAN)
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
@@ -90,13 +60,6 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
     with pytest.raises(UserError, match="cannot be written"):
         RunDirectory(file / "run").claim()
     assert file.read_text() == "mine"
-
-
-def test_the_description_of_a_run_that_has_begun_stays(directory):
-    directory.begin(PLAN[:1], {"config.yaml": "suite: other\n", "more.txt": "new"})
-    assert (directory.path / "config.yaml").read_text() == "suite: {}\n"
-    assert (directory.path / "more.txt").read_text() == "new"
-    assert Run(directory.path).plan == PLAN
 
 
 def test_what_a_start_left_that_died_before_its_plan_is_written_anew(directory):
@@ -198,27 +161,11 @@ def test_files_that_another_removes_meanwhile_are_no_error(directory, monkeypatc
     RunDirectory(directory.path).claim()
 
 
-def test_a_directory_where_a_start_died_before_its_plan_may_be_used(tmp_path):
-    RunDirectory(tmp_path / "run").claim()
-    RunDirectory(tmp_path / "run").check_plan(PLAN)
-
-
 def test_a_plan_is_compared_by_its_ids(directory, monkeypatch):
     """Without reading it as episodes, which takes long for a million."""
     monkeypatch.setattr("cluster.storage.stored_run.plan_from_table", lambda table: pytest.fail("read whole"))
     RunDirectory(directory.path).check_plan(PLAN)
     RunDirectory(directory.path).check_plan(PLAN[::-1])
-
-
-def test_a_plan_of_many_tasks_is_named_in_short(directory):
-    def refusal(names):
-        other = [dataclasses.replace(PLAN[0], task=name) for name in names]
-        with pytest.raises(UserError) as raised:
-            RunDirectory(directory.path).check_plan(other)
-        return str(raised.value)
-
-    assert str(directory.path) in refusal("a") and "asked for a, b, c\n" in refusal("abc") + "\n"
-    assert "asked for a, b, c and 1 more" in refusal("abcd") and "c and 2 more" in refusal("abcde")
 
 
 def test_a_full_disk_at_the_end_still_releases_the_run(directory, monkeypatch):

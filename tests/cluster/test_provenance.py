@@ -45,12 +45,6 @@ def test_a_session_is_noted_with_its_versions_and_settings(tmp_path, now):
         assert "retry" not in each and each["began"].endswith("+00:00")
 
 
-def test_only_the_session_that_ended_is_complete(tmp_path, now):
-    first, second = begin_session(tmp_path, {}), begin_session(tmp_path, {})
-    complete_session(tmp_path, second)
-    assert [(each["id"], each.get("complete")) for each in read_versions(tmp_path)] == [(first, None), (second, True)]
-
-
 def test_a_retry_names_the_session_that_began_it(tmp_path, now):
     first = begin_session(tmp_path, {"retry_failed": True})
     second = begin_session(tmp_path, {"retry_failed": True}, retry=first)

@@ -15,7 +15,7 @@ from cluster.commands.run import run, run_and_show
 from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, UserError
 from cluster.observe.run_statistics import RunStatistics
 from cluster.storage import durable
-from cluster.storage.provenance import read_versions, write_versions
+from cluster.storage.provenance import write_versions
 from cluster.storage.stop_rule import StoredRule, write_rule
 from cluster.storage.stored_run import Run
 from evals.conversation import Record
@@ -162,16 +162,6 @@ def test_with_a_rule_only_what_it_needs_is_played_and_what_is_retried_decides_no
 
 
 @pytest.mark.slow
-def test_failed_episodes_are_left_unless_asked_for(world, start, tmp_path):
-    world.failing = 3
-    code, tables = start()
-    assert (code, coverage(tables)["failed"]) == (0, 3)
-    start()
-    assert len(world.played) == 1, "a complete run started again plays nothing"
-    assert read_versions(tmp_path / "run")[0]["complete"] is True
-
-
-@pytest.mark.slow
 def test_failed_episodes_are_played_again_as_new_attempts_and_the_latest_counts(world, start, tmp_path):
     world.failing = 3
     start()
@@ -223,58 +213,6 @@ def test_a_retry_that_died_after_its_last_episode_is_complete_when_repeated(worl
     assert len(world.played) == 2
     start("retry_failed=true")
     assert len(world.played) == 3 and attempts(tmp_path)[3, "failed"] == 1
-
-
-@pytest.mark.slow
-def test_every_row_names_the_session_that_played_it(world, start, tmp_path):
-    world.most = 5
-    start()
-    _, tables = start()
-    first, second = (session["id"] for session in read_versions(tmp_path / "run"))
-    assert Counter(Run(tmp_path / "run").episodes(["session"])["session"].to_pylist()) == {first: 5, second: 3}
-    [sessions] = [table for table in tables if table.name == "sessions"]
-    rows = [dict(zip(sessions.columns, row, strict=True)) for row in sessions.rows]
-    assert [(row["session"], row["episodes"], row["success"]) for row in rows] == [(first, 5, 1.0), (second, 3, 1.0)]
-
-
-@pytest.mark.slow
-def test_going_on_with_other_versions_is_said_or_refused(world, start, tmp_path, monkeypatch, capsys):
-    now = {"git_commit": "a", "vllm": "1", "torch": "2"}
-    monkeypatch.setattr("cluster.storage.provenance.versions", lambda: dict(now))
-    world.most = 1
-    start()
-    start()
-    assert "warning" not in capsys.readouterr().err
-    now["vllm"] = "3"
-    with pytest.raises(UserError, match=r"strict.*vllm 3 \(earlier 1\)$"):
-        start("strict=true")
-    assert len(read_versions(tmp_path / "run")) == 2 and len(world.played) == 2
-    start()
-    assert "vllm 3 (earlier 1)" in capsys.readouterr().err
-    del now["torch"]
-    start()
-    said = capsys.readouterr().err
-    assert "vllm 3 (earlier 1)" in said and "torch None (earlier 2)" in said and "git_commit" not in said
-
-
-@pytest.mark.slow
-def test_a_session_that_played_nothing_is_no_reason_to_warn(world, start, monkeypatch, capsys):
-    now = {"git_commit": "a"}
-    monkeypatch.setattr("cluster.storage.provenance.versions", lambda: dict(now))
-    world.most = 0
-    start()
-    now["git_commit"] = "b"
-    start("strict=true")
-    assert "git_commit" not in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_parts_are_merged_at_the_end_and_only_then(world, start, tmp_path):
-    world.most = 5
-    start()
-    assert len(list((tmp_path / "run" / "episodes").iterdir())) == 5
-    start()
-    assert len(list((tmp_path / "run" / "episodes").iterdir())) == 1
 
 
 @pytest.mark.slow

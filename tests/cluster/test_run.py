@@ -16,7 +16,6 @@ from cluster.config.settings import ClusterSettings, load_settings
 from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, UserError
 from cluster.ray_backend import actors
 from cluster.storage.provenance import read_versions
-from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
 from evals.suite import play_episode
 from tests.cluster.conftest import leave, settings_at
@@ -35,29 +34,6 @@ CHAIN = [
 
 def start(run_dir, *overrides, suite=SMALL):
     return run(settings_at(run_dir, *suite, "model=simulated", *overrides))[0]
-
-
-@pytest.mark.slow
-def test_each_session_that_plays_is_noted_with_its_settings_and_the_first_config_stays(world, tmp_path):
-    run_dir = tmp_path / "run"
-    world.most = 5
-    assert start(run_dir) == CONTINUE
-    config = (run_dir / "config.yaml").read_bytes()
-    assert start(run_dir, "cluster.replicas=4") == 0
-    assert (run_dir / "config.yaml").read_bytes() == config
-    sessions = read_versions(run_dir)
-    assert [session["config"]["cluster"]["replicas"] for session in sessions] == [1, 4]
-    assert all({"began", "python", "git_commit", "numpy"} <= session.keys() for session in sessions)
-
-
-@pytest.mark.slow
-def test_a_complete_run_started_again_keeps_its_record(world, tmp_path, monkeypatch):
-    run_dir = tmp_path / "run"
-    start(run_dir)
-    record = {name: (run_dir / name).read_bytes() for name in ("versions.json", "config.yaml", "plan.parquet")}
-    monkeypatch.setattr("cluster.storage.provenance.versions", lambda: {"git_commit": "another"})
-    assert start(run_dir, "cluster.replicas=4") == 0
-    assert {name: (run_dir / name).read_bytes() for name in record} == record
 
 
 @pytest.mark.slow
@@ -118,17 +94,6 @@ def test_the_endpoint_that_a_run_began_with_is_its_endpoint(tmp_path):
     for began, asked in ((one, other), (one, {}), (None, one), ({}, one)):
         with pytest.raises(UserError, match=f"base_url={asked.get('base_url')}: this run started with"):
             check(began, asked)
-
-
-@pytest.mark.slow
-def test_a_run_keeps_to_its_endpoint(world, tmp_path):
-    run_dir = tmp_path / "run"
-    api = ["model=openai", "model.engine.model=m", "model.engine.base_url=http://localhost:1/v1"]
-    world.most = 5
-    start(run_dir, *api)
-    with pytest.raises(UserError, match=r"base_url=http://localhost:2/v1: .*http://localhost:1/v1"):
-        start(run_dir, *api, "model.engine.base_url=http://localhost:2/v1")
-    assert start(run_dir, *api, "model.engine.timeout_seconds=5") == 0
 
 
 @pytest.mark.slow
@@ -252,36 +217,6 @@ def test_running_episodes_have_their_whole_grace_time_under_ray(launch, tmp_path
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=120) == CONTINUE, log.read_text()
     assert "running episodes were not finished" in log.read_text() and "SIGTERM received" not in log.read_text()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["plan.parquet", "config.yaml"])
-def test_what_describes_the_run_is_written_again_if_it_was_removed_meanwhile(
-    world, tmp_path, monkeypatch, capsys, name
-):
-    usual, before = module.play_on_cluster, {}  # the fixture's
-
-    def play(settings, todo, directory, *others):
-        before[name] = (directory.path / name).read_bytes()
-        (directory.path / name).unlink()
-        return usual(settings, todo, directory, *others)
-
-    monkeypatch.setattr(module, "play_on_cluster", play)
-    assert start(tmp_path / "run") == 0
-    assert f"{name} was removed meanwhile" in capsys.readouterr().err
-    assert {name: (tmp_path / "run" / name).read_bytes()} == before
-    assert len(Run(tmp_path / "run").plan) == len(Run(tmp_path / "run").episodes())
-
-
-def test_the_current_settings_of_scoring_are_among_what_is_written_again(tmp_path):
-    directory = RunDirectory(tmp_path / "run")
-    directory.claim()
-    directory.begin([], {"config.yaml": "suite: {name: old}\n"})
-    directory.write_suite({"name": "new"})
-    (directory.path / "config.yaml").unlink()
-    directory.keep_description()
-    directory.release()
-    assert Run(tmp_path / "run").config == {"suite": {"name": "new"}}
 
 
 @pytest.mark.slow

@@ -843,10 +843,3 @@ def begun_at(tmp_path, plan) -> RunDirectory:
     directory.claim()
     directory.begin(plan, {"config.yaml": "suite: {}"})
     return directory
-
-
-def test_what_to_copy_names_the_file_of_a_token_in_its_place(tmp_path) -> None:
-    own = serve._invitation("http://h:1", "the-token", None, 3, True)
-    assert "games offered at http://h:1: 3" in own and own.count("Bearer the-token") == 2 and "h:1/v1/sessions" in own
-    kept = serve._invitation("http://h:1", "the-token", tmp_path / "a b", 3, False)
-    assert "the-token" not in kept and f"$(cat '{tmp_path}/a b')" in kept and "mcp" not in kept
