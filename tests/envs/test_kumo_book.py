@@ -94,23 +94,6 @@ def test_prose_defines_everything_and_never_says_the_same_sentence_twice_in_a_pa
     assert "  " not in book and "{" not in book and " a a" not in book.lower().replace("a acute", "")
 
 
-def test_a_test_that_can_rule_out_nothing_says_so_in_plain_words():
-    task, domain = medical()
-    idle = [dataclasses.replace(a, states=tuple(s._replace(rules_out=()) for s in a.states)) for a in task.actions]
-    book = write_book(dataclasses.replace(task, actions=tuple(idle)), domain)
-    assert book.count("rules out a disease") == len(idle)
-    assert not re.search(r"\bnone\b[^.]*\bnone\b", book)
-
-
-def test_a_long_book_describes_twice_as_much_and_keeps_the_tasks_rules():
-    task, domain = medical()
-    book = write_book(task, domain, "long")
-    heads = re.findall(r"\*\*(.+?)\.\*\*", book)
-    assert len(heads) == 2 * (len(task.truths) + len(task.actions))
-    assert {*task.truths, *task.action_names} < set(heads)
-    assert "not in question" in book and "not in question" not in write_book(task, domain)
-
-
 def test_a_noisy_book_is_prose_with_notes_in_between():
     task, domain = medical()
     book = write_book(task, domain, "noisy")

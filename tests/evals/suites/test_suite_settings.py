@@ -71,6 +71,14 @@ KUMO = [
 LIKELY = [
     {"domains": ["medical"], "difficulties": ["easy", "3x4"], "tasks_per_domain": 2},
     *({"domains": ["medicine"]}, {"difficulties": ["hard"]}, {"difficulties": ["x"]}, {"repeats": 0}, {"seed": -1}),
+    *(
+        {"difficulties": ["6x8", "4x6", "easy"]},
+        {"max_steps": 6},
+        {"max_steps": 7},
+        {"wrong": 0},
+        {"difficulties": "9x8"},
+    ),
+    *({"domains": "medical"}, {"domains": ["medical", "medical"]}, {"difficulties": "3x9"}),
 ]
 SMALL = {"domains": ["medical"], "difficulties": ["easy"], "tasks_per_domain": 1, "repeats": 1}
 SUITES = {

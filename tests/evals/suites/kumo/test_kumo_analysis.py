@@ -4,7 +4,6 @@ import dataclasses
 import itertools
 import math
 import re
-from collections import Counter
 from types import SimpleNamespace
 
 import networkx as nx
@@ -28,10 +27,10 @@ from evals.suites.kumo.lab.analysis.correlation import (
     published_scores,
     read_scores,
 )
-from evals.suites.kumo.lab.analysis.counts import counts_table, optimal_tests, usage_table
+from evals.suites.kumo.lab.analysis.counts import optimal_tests
 from evals.suites.kumo.lab.analysis.figures import analysis_figures
 from evals.suites.kumo.lab.analysis.graphs import communities_of, signature
-from evals.suites.kumo.lab.analysis.ranking import category_table, concordance, ranking_table
+from evals.suites.kumo.lab.analysis.ranking import concordance, ranking_table
 from evals.suites.kumo.lab.analysis.structure import majority, structure_associations, structure_table
 from evals.suites.kumo.repeats import Run
 from evals.tables import Table
@@ -234,42 +233,6 @@ def test_concordance_is_friedman_s_statistic_over_its_largest_value():
     tied = np.round(table)
     assert concordance(tied.tolist()) == pytest.approx(stats.friedmanchisquare(*tied.T).statistic / (4 * 8))
     assert concordance([[1, 1], [2, 2]]) == 0
-
-
-def test_categories_hold_the_runs_of_their_domains():
-    runs = [a_run("m", domain, index, domain != "b") for domain in "abc" for index in range(4)]
-    runs += [a_run("n", "a", 0, False, parse_failed=True, tokens=900)]
-    table = category_table(runs, {"a": "biology", "b": "biology"})
-    rows = {(row[1], row[2]): dict(zip(table.columns, row, strict=True)) for row in table.rows}
-    assert set(rows) == {("m", "biology"), ("m", "none"), ("n", "biology")}
-    biology = rows["m", "biology"]
-    assert (biology["domains"], biology["runs"], biology["success"].mean, biology["tokens"]) == (2, 8, 0.5, 100)
-    assert (rows["n", "biology"]["parse failures"], rows["n", "biology"]["tokens"]) == (1, 900)
-
-
-def test_tests_of_perfect_play_are_counted_once_for_each_game_beside_the_published_ones():
-    runs = [
-        a_run(player, "a", index, optimal=optimal) for player in "mn" for index, optimal in enumerate((1, 3, 3, None))
-    ]
-    counts = optimal_tests(runs)
-    assert counts == {"easy": Counter({2: 2, 0: 1})}
-    table = counts_table(counts)
-    assert table.columns == ("tests", "easy, here", "easy, published, 5 domains", "easy, published, 100 domains")
-    rows = {row[0]: row[1:] for row in table.rows}
-    assert rows["2"] == (2 / 3, 58 / 250, 1276 / 5000) and rows["tasks"] == (3, 250, 5000)
-    assert rows["mean"][:2] == pytest.approx((4 / 3, 1.924))
-    assert len(rows) == 6 + 1 + 2, "0 to 6 tests, the mean and the number of tasks"
-
-
-def test_tokens_and_parse_errors_by_player():
-    runs = [
-        a_run("m", index=0, tokens=300, tests=2, parse_errors=1),
-        a_run("m", index=1, tokens=100, tests=0, cut_off=2),
-    ]
-    [row] = usage_table(runs).rows
-    named = dict(zip(usage_table(runs).columns, row, strict=True))
-    assert (named["runs"], named["tokens"].mean, named["tokens an action"]) == (2, 200, 100)
-    assert (named["parse errors"], named["parse failures"], named["cut off"]) == (0.5, 0, 2)
 
 
 # --- correlation -----------------------------------------------------------------------------------------------------

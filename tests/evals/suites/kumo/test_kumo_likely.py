@@ -288,19 +288,3 @@ def test_the_view_tells_chances_and_costs():
 @pytest.mark.slow
 def test_the_suite_keeps_the_contract():
     check_suite(KumoLikelySuite(domains="medical", difficulties="3x4", tasks_per_domain=3, repeats=2), oracle=False)
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"difficulties": "hard"}, "hard is too large for the Bayesian search"),
-        ({"difficulties": "simple"}, "no difficulty 'simple'"),
-        ({"difficulties": ["6x8", "4x6", "easy"]}, "4x6 and easy are the same games"),
-        pytest.param({"domains": ["all", "medical"]}, "suite.domains names medical twice", marks=pytest.mark.slow),
-        ({"max_steps": 6}, "all 6 tests and an answer take 7 rounds of easy games"),
-        ({"wrong": 0}, "wrong"),
-    ],
-)
-def test_settings_that_cannot_be_played_are_refused(given, said):
-    with pytest.raises(ValueError, match=said):
-        KumoLikelySuite(**given).plan()
