@@ -319,7 +319,7 @@ def through_slurm(meeting: Meeting, overrides: Sequence[str], quick: bool) -> li
         printed = str(error.stdout or "")
         # What was printed so far is bytes here, even where text was asked for.
         if isinstance(error.stdout, bytes):
-            printed = error.stdout.decode()
+            printed = error.stdout.decode(errors="replace")  # a character may be cut in two
         said = f"no answer within {NODE_SECONDS:.0f} s"
     reports = reports_in(printed)
     there = {report.host.partition(".")[0] for report in reports}
