@@ -211,6 +211,18 @@ def model_from(files: Files) -> Model:
     Raises:
         UserError: its config lacks the numbers that every language model has.
     """
+    try:
+        return _row(files)
+    except (
+        AttributeError,
+        ArithmeticError,
+        TypeError,
+        ValueError,
+    ) as error:  # numbers or lists that are something else
+        raise UserError(f"{files.id}: its files do not say what those of other models do: {error}") from None
+
+
+def _row(files: Files) -> Model:
     shape, text = shape_of(files), _text_config(files.config)
     family = family_of(files.architecture) or Family(
         "of no known family",
@@ -310,7 +322,7 @@ def _parameters(files: Files) -> float:
         UserError: the config lacks a number that this takes.
     """
     size = (files.index.get("metadata") or {}).get("total_size")
-    if isinstance(size, int | float):
+    if isinstance(size, int | float) and size > 0:
         return size / 2e9  # of two bytes each
     try:
         return _counted(files) / 1e9

@@ -6,11 +6,14 @@ import json
 from pathlib import Path
 from types import SimpleNamespace
 
+import huggingface_hub
 import pytest
+from huggingface_hub.errors import LocalEntryNotFoundError
 
 from cluster.engines.base import Capabilities
+from cluster.errors import UserError
 from cluster.models import cached_share, hardware, hub, memory, mistral_files, pictures, proofs, prove, shrink, table
-from cluster.models.hub import Files
+from cluster.models.hub import Files, files_of
 from cluster.models.table import Gpu, Shape, rows
 from cluster.prefix_cache import beginnings, block_size, predict
 from evals.tables import Table
@@ -65,6 +68,7 @@ def model(**fields):
     return dataclasses.replace(rows()["qwen2_5_7b"], shape=shape, **fields)
 
 
+FROM_HUB = hub._from_hub
 SMALL = Gpu(memory=10, tflops=100, bandwidth=1)
 CONFIG = {
     "architectures": ["Qwen2ForCausalLM"],
@@ -87,6 +91,29 @@ def folder(name, **contents) -> str:
     for file, content in contents.items():
         Path(name, f"{file}.json").write_text(json.dumps(content))
     return name
+
+
+def looked_for(*asked, cache=(), offered=(), **how) -> str:
+    """Which files were asked of the hub and of its cache, and which of them were found."""
+    said = []
+
+    def download(id, name, revision, local_files_only):
+        said.append(f"{name} of {id} {revision} {'cached' if local_files_only else 'offered'}")
+        if name not in (cache if local_files_only else offered):
+            raise LocalEntryNotFoundError("x")
+        path = Path("of_hub" if not local_files_only else "of_cache", name)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps({"of": name}))
+        return str(path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hub, "_from_hub", FROM_HUB)
+        patch.setattr(huggingface_hub, "hf_hub_download", download)
+        try:
+            found = plain(vars(files_of(*asked, **how)))
+        except UserError as error:
+            found = str(error)
+    return "\n".join([*said, found])
 
 
 def graded(name, **grades) -> str:
