@@ -3,14 +3,16 @@
 import argparse
 import asyncio
 import contextlib
+import dataclasses
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from cluster import stop_signals
-from cluster.commands import play, report, run, serve, sweep
+from cluster.commands import play, report, run, serve, sweep, view
 from cluster.errors import ResumableError, RunFailedError, UserError
+from cluster.suite_commands.kumo import stages
 from tests.said import Said, Thing
 
 
@@ -287,3 +289,182 @@ def test_steps_of_a_report_and_a_sweep(said, monkeypatch, tmp_path):
         monkeypatch.setattr(sweep, "logging", Thing(said, "logging", getLogger=said.calls("getLogger", logger)))
         sweep._announce()
     said.check("steps_report_and_sweep")
+
+
+def test_steps_of_the_viewer(said, monkeypatch, tmp_path):
+    names = "_Finder ViewerNotes StudyPage Viewer make_app server_config uvicorn"
+    for given in (
+        *(
+            {},
+            {"share": 0.0},
+            {"share": 1.5},
+            {"share": 0.5},
+            {"failed": True},
+            {"export": "OUT"},
+            {"runs": 0},
+            {"runs": 2},
+        ),
+        *(
+            {"export": "OUT", "share": 0.25, "failed": True},
+            {"no_token": True},
+            {"episode": "abc"},
+            {"episode": "run/abc"},
+        ),
+        *({"host": "0.0.0.0", "run_dirs": ["a"], "runs": 2}, {"host": "::1", "no_token": True, "episode": "x y"}),
+    ):
+        options = {
+            "share": 1.0,
+            "failed": False,
+            "export": None,
+            "no_token": False,
+            "episode": "",
+            "host": "Localhost",
+            "port": 7,
+        }
+        options |= {"run_dirs": [], "runs": 1} | given
+        index = Thing(
+            said,
+            "index",
+            runs=[Thing(said, f"run {n}", name=f"r{n}", path=f"runs/r{n}") for n in range(options["runs"])],
+        )
+        said(f"--- {given}")
+        with monkeypatch.context() as patch:
+            stand_ins(patch, said, view, names, write_pages=said.calls("write_pages"))
+            patch.setattr(view, "EpisodeIndex", said.calls("EpisodeIndex", index))
+            patch.setattr(view, "user_name", lambda: "user")
+            patch.setattr(view.secrets, "token_urlsafe", lambda count: f"token{count}")
+            patch.setattr(view.socket, "gethostname", lambda: "HERE")
+            patch.setattr(view, "listen", said.calls("listen", SimpleNamespace(getsockname=lambda: ("", 8080))))
+            patch.setattr(view, "ViewerNotes", said.calls("notes", Thing(said, "notes", routes=lambda: ["of notes"])))
+            patch.setattr(view, "StudyPage", said.calls("study", Thing(said, "study", routes=lambda: ["of studies"])))
+            patch.setattr(view, "make_app", said.calls("make_app", Thing(said, "app")))
+            said.tried("=", view.main, argparse.Namespace(**options))
+    stand_ins(
+        monkeypatch, said, view, "check_new read_sessions", Run=lambda path: SimpleNamespace(config=f"config of {path}")
+    )
+    monkeypatch.setattr(view, "whole_or_nothing", lambda folder: contextlib.nullcontext(f"unfinished {folder}"))
+    written = SimpleNamespace(files=1234, bytes=1_234_567, listed=2000, opened=30)
+    index.runs[0].damage = {"part-1": "torn", "part-2": "odd"}
+    index.runs[0:] = [index.runs[0], Thing(said, "whole", name="w", path="runs/w", damage={})]
+    for done in (
+        said.calls("export", written),
+        raising(said, "export", ValueError("bad")),
+        raising(said, "export", OSError("full")),
+    ):
+        monkeypatch.setattr(view, "export", done)
+        said.tried("=", view.write_pages, index, Path("OUT"), 0.5, True)
+    for name in ("10", "9", "b", "a"):
+        (tmp_path / "study" / name).mkdir(parents=True)
+        (tmp_path / "study" / name / "plan.parquet").touch()
+    said(*(view._runs_in(tmp_path / each) for each in ("study", "study/9", "none")))
+    said([view._host_shown(host) for host in ("", "0.0.0.0", "::", "::1", "a.b", "127.0.0.1")])
+    said.check("steps_view")
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Stage:
+    """A pipeline's suite at one stage, with the items that its name stands for."""
+
+    stage: str = "propose"
+    round: int = 1
+    left: str = "propose configure write check revise"
+    domains: tuple = ()
+    rounds: int = 3
+    name: str = "pipeline"
+    proposals: int = 8
+    tasks_per_domain: int = 2
+    repairs: int = 4
+    difficulty: str = "easy"
+    truths: int = 12
+    actions: int = 9
+
+    def __repr__(self):
+        return f"{self.stage} {self.round} of {self.rounds} {self.domains}, left: {self.left}"
+
+    @property
+    def items(self):
+        return [SimpleNamespace(number=number) for number in range(3 * (self.stage in self.left.split()))]
+
+
+def test_steps_of_kumo_s_pipeline(said, monkeypatch, tmp_path):
+    estimates = SimpleNamespace(of=None)
+    stand_ins(
+        monkeypatch, said, stages, "show joined stage_table estimate_table", Run=lambda path: Thing(said, f"run {path}")
+    )
+    monkeypatch.setattr(stages, "read_runs", lambda runs, read: read())
+    estimates.of = lambda stage, items, repairs, count=None: SimpleNamespace(
+        stage=stage, items=len(items), repairs=repairs, count=count
+    )
+    monkeypatch.setattr(stages, "Estimate", estimates)
+    monkeypatch.setattr(stages, "sample_items", lambda *given: said("sample", *given) or [1, 2])
+    monkeypatch.setattr(stages, "load_settings", lambda overrides: overrides)
+    refused = [f"no {number}\x1b" for number in range(12)]
+    for name, suite, code, complete, shown in (
+        *(
+            ("make", Stage(), 0, True, 0),
+            ("write", Stage(), 0, True, 12),
+            ("check", Stage(), 0, True, 10),
+            ("make", Stage(rounds=1), 0, True, 11),
+        ),
+        *(
+            ("write", Stage(left="write"), 0, True, 0),
+            ("write", Stage(left=""), 0, True, 0),
+            ("make", Stage(left="propose"), 0, True, 0),
+        ),
+        *(
+            ("make", Stage(domains=("d",)), 0, True, 0),
+            ("revise", Stage(), 75, True, 0),
+            ("make", Stage(), 0, False, 0),
+        ),
+        *(
+            ("revise", Stage(left="check"), 0, True, 0),
+            ("write", Stage(domains=("d",)), 0, None, 0),
+            ("check", Stage(left=""), 0, True, 0),
+            ("make", Stage(left="propose"), 0, None, 0),
+            ("make", Stage(left="propose"), 75, None, 0),
+            ("make", Stage(left="propose"), 0, False, 0),
+            ("make", Stage(left="propose", domains=("d", "e", "f")), 0, False, 0),
+            ("check", Stage(rounds=2), 0, True, 0),
+        ),
+    ):
+        done = (
+            None
+            if complete is None
+            else Thing(
+                said,
+                "done",
+                complete=complete,
+                rows=[{"index": number} for number in range(3 if suite.rounds == 2 else 1)],
+            )
+        )
+        folder = Thing(said, "folder", path=Path("it's"))
+        folder.run, folder.round = said.calls("folder.run", done), said.calls("folder.round", 2)
+        folder.run_dir = lambda stage, number: Path(f"it's/{stage}-{number}")
+        folder.domains, folder.proposals = lambda: ["x"] * (code == 75), lambda: ["p"] * 5 * (complete is False)
+        pipeline = object.__new__(stages._Pipeline)
+        pipeline.folder, pipeline.overrides, pipeline.play, pipeline.suite = folder, ["a=1"], "play", suite
+        pipeline.model = Thing(said, "model", engine={"prompt_price": 2} if code else None)
+        results = Thing(said, "results") if shown else None
+        saved = SimpleNamespace(refused=refused[:shown], differing=["domains/x.yaml"] * (shown == 12))
+        monkeypatch.setattr(stages, "run", said.calls("run", (code, results)))
+        monkeypatch.setattr(stages, "save_accepted", said.calls("save_accepted", saved))
+        said(f"--- {name} {suite} {code} {complete}")
+        said("=", pipeline.go(name))
+        said(*(pipeline.estimate(stage) for stage in stages.STAGES["make"]))
+    for error in (RunFailedError("broken"), ResumableError("spent"), ValueError("odd"), UserError("wrong"), None):
+        made = Thing(said, "pipeline", go=raising(said, "go", error) if error else said.calls("go", 3))
+        monkeypatch.setattr(stages, "_Pipeline", said.calls("_Pipeline", made))
+        for name, estimate in (("make", False), ("write", False), ("write", True), ("make", True)):
+            said.tried(f"{name} {estimate}", stages.run_command, name, Path("new"), ["a=1"], estimate, "play")
+    monkeypatch.undo()
+    stand_ins(monkeypatch, said, stages, "compose_config make_suite make_model", KumoPipeline=Stage)
+    monkeypatch.setattr(stages, "check_config", said.calls("check_config", {"suite": "S", "model": "M"}))
+    for suite, engine in ((Stage(), {"e": 1}), (Stage(), None), ("another", {"e": 1})):
+        monkeypatch.setattr(stages, "make_suite", said.calls("make_suite", suite))
+        monkeypatch.setattr(stages, "make_model", said.calls("make_model", SimpleNamespace(name="m", engine=engine)))
+        made = said.tried("pipeline", stages._Pipeline, folder, ["a=1"], "play")
+        said(*(vars(made).values() if isinstance(made, stages._Pipeline) else ()))
+    said.tried("no value", stages.run_command, "make", Path("new"), ["a=1", "b"], True)
+    (tmp_path / "file").touch()
+    said.tried("a file", stages.run_command, "make", tmp_path / "file", [], True)
+    said.check("steps_pipeline")

@@ -157,19 +157,6 @@ def test_a_stage_s_table_adds_up_what_its_ledger_holds(clumsy, tmp_path):
     assert [row[0] for row in both.rows] == ["configure", "propose"] and both.columns == table.columns
 
 
-def test_a_resumed_stage_is_estimated_for_what_is_left(tmp_path, capsys):
-    folder = tmp_path / "made"
-    assert run("propose", folder, Writer(perfect(folder))) == 0
-    capsys.readouterr()
-    assert run_command("propose", folder, SMALL, True) == 0
-    assert "nothing is left to ask" in capsys.readouterr().out
-    assert run_command("make", folder, SMALL, True) == 0
-    said = capsys.readouterr().out
-    assert re.search(r"configure +4 +10 +48 ", said) and re.search(r"write +8 +9 +32 ", said)
-    assert re.search(r"check +12 +18 +192 ", said) and re.search(r"revise +4 +4 +16 ", said)
-    assert re.search(r"all +28 +41 +288 ", said)
-
-
 def test_stages_one_by_one_do_what_all_do_at_once(made, tmp_path):
     folder = tmp_path / "steps"
     writer = Writer(perfect(folder))
@@ -180,13 +167,6 @@ def test_stages_one_by_one_do_what_all_do_at_once(made, tmp_path):
         path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file() and "runs" not in path.parts
     ]
     assert names and all((folder / name).read_bytes() == (made[0] / name).read_bytes() for name in names)
-
-
-def test_stages_that_come_too_early_say_what_comes_first(tmp_path, capsys):
-    for name, first in (("write", "propose"), ("check", "write"), ("revise", "check")):
-        assert run(name, tmp_path / "new", Writer(lambda request: pytest.fail("asked"))) == 0
-        assert f"kumo lab {first}" in capsys.readouterr().err
-    assert not (tmp_path / "new").exists()
 
 
 # --- a model that errs -----------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ import pytest
 from cluster.commands import run as module
 from cluster.commands.compare import compare
 from cluster.commands.list_runs import list_runs
-from cluster.commands.merge import merge
 from cluster.commands.run import run
 from cluster.commands.view import _Finder
 from cluster.config.plan import make_suite
@@ -353,14 +352,6 @@ def test_a_stored_rule_that_measures_no_number_is_named(few_at_once, tmp_path, m
     path.write_text(path.read_text().replace('"measure": "success"', f'"measure": "{measure}"'))
     with pytest.raises(UserError, match=f"stopping.json.*measure={measure}"):
         _ = Run(tmp_path / "run").stopping
-
-
-@pytest.mark.slow
-def test_parts_that_stopped_are_not_merged(few_at_once, tmp_path):
-    for part in (1, 2):
-        start(tmp_path / str(part), "stop=precise", "precision=.3", f"shard={part}/2")
-    with pytest.raises(UserError, match="stopping rule"):
-        merge(tmp_path / "all", [tmp_path / "1", tmp_path / "2"])
 
 
 def test_a_queue_gives_out_episodes_in_its_order_and_drops_what_is_not_needed():

@@ -86,14 +86,6 @@ def test_runs_of_one_name_are_told_apart(tmp_path, served):
         assert opened.status_code == 200 and opened.json()["folder"] == run["path"]
 
 
-@pytest.mark.parametrize("given", ["{id}", "run/{id}"])
-def test_an_episode_s_link_is_printed(tmp_path, served, capsys, given):
-    path = write_run(tmp_path / "run", *calm_rows())
-    episode = calm_rows()[0][0].id
-    view(path, "--episode", given.format(id=episode))
-    assert f"episode=run%2F{episode}" in address_in(capsys.readouterr().out)
-
-
 @pytest.mark.parametrize(
     ("words", "named"),
     [
