@@ -63,6 +63,7 @@ def test_the_code_of_new_packages_is_typed_and_formatted(tmp_path):
         (["domain", "../pond"], "lower-case"),
         (["suite", "class"], "no word of Python"),
         (["domain", "pond", "--folder", "full"], "exists"),
+        (["domain", "pond", "--folder", "/proc/pond"], "cannot be written"),
     ],
 )
 def test_a_name_or_folder_that_cannot_be_used_is_refused_and_nothing_written(

@@ -79,7 +79,9 @@ def list_runs(folder: Path) -> Table:
             costs = True
         rows += _rows_of(name, began, lines, spent)
     columns: tuple[str, ...] = ("run", "began", "suite", "model", "done", "failed", "success", "scored cost", "spent")
-    notes = ["done: of the model's planned episodes. success: of the finished ones, failed ones counting as lost."]
+    notes = [
+        "Times are UTC. done: of the model's planned episodes. success: of the finished ones, failed ones counting as lost."
+    ]
     if costs:
         rows = _with_digits(rows)
         notes.append("scored cost: of the answers that count; spent: by the whole run, whatever became of the answers.")

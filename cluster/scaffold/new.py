@@ -48,7 +48,10 @@ def main(options: argparse.Namespace) -> None:
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise UserError(f"{folder}: exists; name an empty folder with --folder")
     _check_name(kind, name)
-    written = write_package(kind, name, folder)
+    try:
+        written = write_package(kind, name, folder)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be written: {error.strerror}") from error
     print(f"{folder}: {', '.join(path.name for path in written)}\n")
     print((folder / "README.md").read_text(encoding="utf-8"), end="")
 

@@ -187,6 +187,10 @@ def _remarks(
             yield f"array {name!r} contradicts the rules or the structure in the XML"
 
 
+_KINDS = {"iu": "whole numbers", "bui": "whole numbers or truth values", "US": "texts"}
+"""What NumPy's letters for kinds of arrays stand for."""
+
+
 def _checked(
     path: Path, arrays: dict[str, NDArray[Any]], name: str, shape: tuple[int, ...], kinds: str
 ) -> NDArray[Any]:
@@ -197,7 +201,10 @@ def _checked(
     if name == "image":
         fits = fits and array.dtype == np.uint8
     if not fits:
-        raise FileError(path, f"array {name!r} has shape {array.shape} and type {array.dtype}, not {shape}")
+        expected = "type uint8" if name == "image" else _KINDS[kinds]
+        raise FileError(
+            path, f"array {name!r} has shape {array.shape} and type {array.dtype}, not shape {shape} and {expected}"
+        )
     return array
 
 
