@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import sys
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,7 +28,7 @@ from cluster.engines.batch import store as batch_store
 from cluster.engines.limits import AdaptiveConcurrency, PerMinute
 from cluster.engines.openai_api import OpenAIEngine
 from cluster.engines.prompt_bound import PromptBound
-from cluster.engines.providers import connection, errors, prices
+from cluster.engines.providers import anthropic_client, connection, errors, gemini, openai_clients, prices
 from cluster.engines.providers.thoughts import Thoughts
 from cluster.engines.redaction import redacted
 from cluster.engines.vllm import VLLMEngine
@@ -202,6 +203,42 @@ def checked(name, settings) -> str:
     except ValueError as error:
         refusal = f"{error}\n"
     return f"{refusal}{engine.price_note(settings)}\n{engine.known_prices(settings)}"
+
+
+MAKE_CLIENT = {name: engine._make_client for name, (engine, _) in SETTINGS.items()}
+
+
+def client_of(name, **settings) -> str:
+    """How an engine makes its provider's client."""
+    said = []
+
+    def client(form):
+        return lambda *given, **how: said.append(f"{form} {plain(given)} {plain(how)}")
+
+    def values(form):
+        return lambda **how: f"{form}({plain(how)})"
+
+    genai = SimpleNamespace(Client=client("genai"), types=SimpleNamespace())
+    genai.types = SimpleNamespace(HttpOptions=values("options"), HttpRetryOptions=values("retries"))
+    packages = {
+        "anthropic": SimpleNamespace(AsyncAnthropic=client("anthropic")),
+        "openai": SimpleNamespace(AsyncOpenAI=client("openai"), AsyncAzureOpenAI=client("openai of azure")),
+        "google": SimpleNamespace(genai=genai),
+        "google.genai": genai,
+        "boto3": SimpleNamespace(client=client("boto3")),
+        "botocore.config": SimpleNamespace(Config=values("config")),
+    }
+    engine, usual = SETTINGS[name]
+    made = engine(**{"sampling": PLAIN, "base_url": "http://h/v1/", "max_num_seqs": 3, **usual, **settings})
+    with pytest.MonkeyPatch.context() as patch:
+        for package, found in packages.items():
+            patch.setitem(sys.modules, package, found)
+        for module in (anthropic_client, gemini, openai_clients):
+            patch.setattr(
+                module, "http_client", lambda *given: f"http{[getattr(each, '__name__', each) for each in given]}"
+            )
+        MAKE_CLIENT[name](made, "the key", {"x-own": "1"})
+    return said[0]
 
 
 def at_once(name) -> str:
