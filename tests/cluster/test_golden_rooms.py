@@ -226,6 +226,63 @@ def test_people(tmp_path, capsys, monkeypatch):
     said.check("people")
 
 
+def test_studies_are_made_and_opened(tmp_path, capsys, monkeypatch):
+    said = Said(capsys, tmp_path)
+    numbers = {"settings": ("a=1",), "players_per_game": 2, "games_per_participant": 3}
+    people = (Participant("person-a", "a" * 20, "A", ("g1", "g2")), Participant("person-b", "b" * 20, "B", ("g9",)))
+    suites = lambda overrides: SimpleNamespace(suite=f"suite of {overrides}")  # noqa: E731
+    games = lambda suite: SimpleNamespace(by_id={f"g{number}": number for number in range(3)}, suite=suite)  # noqa: E731
+    monkeypatch.setattr(folder, "load_settings", said.calls("load", suites))
+    monkeypatch.setattr(folder, "Games", SimpleNamespace(of=said.calls("games", games)))
+    for some, checks in ((people[:1], ()), (people[:1], ("b=2",)), (people, ())):
+        study = Study(tmp_path, Plan(**numbers, check_games=checks), some)
+        monkeypatch.setattr(folder, "read_study", said.calls("read", study))
+        said.tried("open", lambda: vars(folder.open_study(tmp_path)).values())
+    letters = iter("aaaaaaaabbbbbbbbbbbbbbbbccccccccddddddddeeeeeeee")
+    monkeypatch.setattr(folder.secrets, "choice", lambda alphabet: next(letters))
+    said(folder._new_words(3, {"person-aaaaaaaa", "CCCCCCCC"}))
+    monkeypatch.setattr(folder, "_new_words", said.calls("words", ["w1", "w2", "w3", "w4"]))
+    monkeypatch.setattr(folder.secrets, "token_urlsafe", lambda count: f"token of {count}")
+    assigned = {"person-w1": ("g2",), "person-w2": ("g1",)}
+    monkeypatch.setattr(folder, "assign", said.calls("assign", assigned))
+    said(folder._drawn(["g1", "g2"], 2, 1, "played", people))
+    monkeypatch.setattr(folder, "_drawn", said.calls("drawn", people[1:]))
+    monkeypatch.setattr(folder, "_finished", lambda study: "finished")
+    study = Study(tmp_path, Plan(**numbers), people[:1])
+    monkeypatch.setattr(folder, "open_study", lambda place: SimpleNamespace(study=study, games=games("s")))
+    for count in (-1, 0, 1, 100_000, 100_001):
+        found = said.tried(count, folder.add_participants, tmp_path, count)
+        said(
+            "folder holds",
+            *((path.name, oct(path.stat().st_mode), path.read_text()) for path in tmp_path.glob("*.json")),
+        )
+        assert isinstance(found, str) or found.participants == people
+    said.tried("no folder", folder.add_participants, tmp_path / "none", 1)
+    with folder.locked(tmp_path):
+        said.tried("twice", folder.add_participants, tmp_path, 1)
+    monkeypatch.setattr(
+        folder, "play_overrides", said.calls("play", ["suite=s", "a=1", "suite=s", "model=human", "model.name=x"])
+    )
+    for needed, kind, each, of in (
+        (4, "play", 1, 1),
+        (5, "review", 2, 3),
+        (100_001, "play", 1, 1),
+        (1, "play", 0, 1),
+        (1, "play", 1, 0),
+    ):
+        monkeypatch.setattr(folder, "participants_needed", said.calls("needed", needed))
+        place = tmp_path / f"new-{needed}-{kind}"
+        said.tried("new", lambda: vars(folder.new_study(place, ["given"], kind, each, of, "Title")).values())
+        if place.exists():
+            said(
+                sorted(path.name for path in place.iterdir()),
+                (place / "study.yaml").read_text(),
+                (place / "instructions.md").read_text()[:40],
+            )
+            said.tried("again", folder.new_study, place, [], kind, each, of, "Title")
+    said.check("studies")
+
+
 def test_commands_of_kumo(tmp_path, capsys, monkeypatch):
     said = Said(capsys, tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
