@@ -118,18 +118,6 @@ async def test_the_target_may_be_named_as_a_source_too(play, tmp_path):
 
 
 @pytest.mark.slow
-async def test_what_a_killed_merge_left_behind_is_removed(play, tmp_path, monkeypatch):
-    one, two, target = await play("1", "shard=1/2"), await play("2", "shard=2/2"), tmp_path / "whole"
-    with monkeypatch.context() as patch:
-        patch.setattr(RunDirectory, "remove_replaced", lambda *_: None)
-        merge(target, [one, two])
-    assert len(list((target / "episodes").iterdir())) == 3
-    assert merge(target, [two]).rows == 24
-    assert len(list((target / "episodes").iterdir())) == 1
-    assert counts(target) == (24, 24, 0)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("begun", [False, True])
 async def test_two_merges_at_once_into_one_target_lose_and_double_nothing(play, tmp_path, monkeypatch, begun):
     one, two, target = await play("1", "shard=1/2"), await play("2", "shard=2/2"), tmp_path / "whole"

@@ -200,33 +200,6 @@ def test_a_retry_that_was_stopped_goes_on_with_what_it_has_not_played(world, sta
     assert len(world.played[-1]) == 4, "the next such command is a new try"
 
 
-@pytest.mark.slow
-def test_a_retry_that_died_after_its_last_episode_is_complete_when_repeated(world, start, tmp_path, monkeypatch):
-    world.failing = 1
-    start()
-    with monkeypatch.context() as patch:
-        patch.setattr(module.RunDirectory, "complete_session", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            start("retry_failed=true")
-    start()  # is no part of the retry
-    start("retry_failed=true")
-    assert len(world.played) == 2
-    start("retry_failed=true")
-    assert len(world.played) == 3 and attempts(tmp_path)[3, "failed"] == 1
-
-
-@pytest.mark.slow
-def test_what_a_killed_merge_left_behind_is_removed(world, start, tmp_path, monkeypatch):
-    from cluster.storage.run_directory import RunDirectory
-
-    with monkeypatch.context() as patch:
-        patch.setattr(RunDirectory, "remove_replaced", lambda *_: None)
-        start()
-    assert len(list((tmp_path / "run" / "episodes").iterdir())) == 9
-    assert coverage(start()[1])["done"] == 8
-    assert len(list((tmp_path / "run" / "episodes").iterdir())) == 1
-
-
 @pytest.mark.parametrize("column", ["session", "cost"])
 def test_damage_is_found_before_anything_is_played(world, start, tmp_path, column):
     world.most = 5

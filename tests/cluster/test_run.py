@@ -15,7 +15,6 @@ from cluster.commands.run import run
 from cluster.config.settings import ClusterSettings, load_settings
 from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, UserError
 from cluster.ray_backend import actors
-from cluster.storage.provenance import read_versions
 from cluster.storage.stored_run import Run
 from evals.suite import play_episode
 from tests.cluster.conftest import leave, settings_at
@@ -34,17 +33,6 @@ CHAIN = [
 
 def start(run_dir, *overrides, suite=SMALL):
     return run(settings_at(run_dir, *suite, "model=simulated", *overrides))[0]
-
-
-@pytest.mark.slow
-def test_scoring_settings_follow_the_last_command(world, tmp_path):
-    run_dir = tmp_path / "run"
-    start(run_dir, suite=CHAIN)
-    sessions = read_versions(run_dir)
-    start(run_dir, "suite.convention=natural_logs", "cluster.replicas=4", suite=CHAIN)
-    config = Run(run_dir).config
-    assert (config["suite"]["convention"], config["cluster"]["replicas"]) == ("natural_logs", 1)
-    assert read_versions(run_dir) == sessions
 
 
 @pytest.mark.parametrize(
