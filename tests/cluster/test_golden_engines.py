@@ -30,7 +30,7 @@ from cluster.engines.openai_api import OpenAIEngine
 from cluster.engines.prompt_bound import PromptBound
 from cluster.engines.providers import anthropic_client, connection, errors, gemini, openai_clients, prices
 from cluster.engines.providers.thoughts import Thoughts
-from cluster.engines.redaction import redacted
+from cluster.engines.redaction import _forms, redacted
 from cluster.engines.vllm import VLLMEngine
 from evals.types import message
 from tests.cluster.openai_api.test_requests import Dot
@@ -700,4 +700,4 @@ def test_engines_say_what_is_on_record(text):
     named = {name: getattr(api_answer, name) for name in ("read_answer", "read_usage", "usage_in_parts")}
     for module in (api_errors, api_secrets, errors, prices):
         named |= vars(module)
-    check_said(f"engines_{text}", {**named, "nan": math.nan, "redacted": redacted, **globals()}, shown)
+    check_said(f"engines_{text}", {**named, "nan": math.nan, "redacted": redacted, "forms": _forms, **globals()}, shown)
