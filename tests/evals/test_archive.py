@@ -22,6 +22,7 @@ from evals.archive.chunks import read_chunk, write_chunk
 from evals.archive.columns import pack, smallest
 from evals.archive.episodes import Spool, chunk_size
 from evals.archive.export import export
+from evals.archive.licenses import licenses
 from evals.archive.pictures import ACROSS, EDGE, OF_A_SHEET, Tiles, steps_between
 from evals.viewer.index import EpisodeIndex
 from evals.viewer.server import STATIC
@@ -399,6 +400,11 @@ def test_the_licenses_of_all_packages_go_with_the_viewer_and_with_every_export(e
     notice = (ROOT / "NOTICE").read_text(encoding="utf-8")
     assert shipped in exported_text and notice in exported_text and "OpenMoji" in exported_text
     assert "licenses.txt" in (folder / "static" / "main.js").read_text(encoding="utf-8")[:200]
+
+
+def test_license_and_notice_of_raycade_stand_before_those_of_others():
+    texts = [(ROOT / name).read_text(encoding="utf-8") for name in ("LICENSE", "NOTICE")]
+    assert licenses() == "\n\n".join([*texts, (STATIC / "licenses.txt").read_text(encoding="utf-8")])
 
 
 def test_a_spool_gives_back_what_was_put_in_any_order():

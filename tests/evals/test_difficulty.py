@@ -8,6 +8,7 @@ import pytest
 from evals.stats.intervals import proportion_estimate
 from evals.suite import Suite
 from evals.suite_results import difficulty_curves, suite_figures, suite_results
+from evals.suites.bundle import Bundle
 from evals.suites.kidgym import KidGymSuite
 from evals.suites.kumo import KumoSuite
 from evals.types import Episode, Outcome, Reply, message
@@ -117,6 +118,12 @@ def test_the_viewer_shows_intervals_that_hold_for_runs_that_may_stop():
     stopping = dataclasses.replace(run, stopping=("goes on",))
     [fixed, anytime] = [shown_curves("run", data, Sums())[0]["success"][0] for data in (run, stopping)]
     assert anytime["low"] < fixed["low"] <= fixed["mean"] == anytime["mean"] <= fixed["high"] < anytime["high"]
+
+
+def test_curves_of_a_bundle_bear_the_names_of_their_suites():
+    bundle = Bundle("bundle", (Sums(),))
+    shown = shown_curves("run", run_of(Sums(), {"model": Strength()}), bundle)
+    assert shown and {curve["title"] for curve in shown} == {"Sums"}
 
 
 def test_tasks_drawn_in_another_way_or_over_other_levels_are_averaged_apart():

@@ -822,6 +822,14 @@ def test_lm_eval_samples_ask_what_each_turn_asked_and_their_means_are_the_result
         assert whole["success,none"] == pytest.approx(sum(each["success"] for each in given) / len(given))
 
 
+def test_lm_eval_is_told_sampling_settings_that_are_0(tmp_path):
+    sampling = {"temperature": 0.0, "top_p": None, "seed": 0}
+    source = dataclasses.replace(toy_source(), model={"sampling": sampling})
+    results, _ = export_lm_eval(source, tmp_path)
+    for config in json.loads((tmp_path / results).read_text())["configs"].values():
+        assert config["generation_kwargs"] == {"temperature": 0.0, "seed": 0}
+
+
 @pytest.mark.parametrize("name", WRITE)
 def test_exports_of_one_run_are_equal_to_the_last_byte(name, tmp_path):
     for folder in ("a", "b"):
@@ -1013,6 +1021,7 @@ def test_what_a_small_run_carried_and_said_is_read_again(name, read, tmp_path):
     source = a_small_source()
     run, transcripts = read(tmp_path / WRITE[name](source, tmp_path)[0])
     assert run == json.loads(json.dumps(carry_source(source))) and len(run["unplayed"]) == 1
+    assert run["played"] == len(source.plan) - 1
     found = list(transcripts)
     rules, first = ("system", "Rules", ""), ("user", "First?", "")
     told = [

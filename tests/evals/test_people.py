@@ -15,6 +15,7 @@ from scipy.stats import t as student_t
 from statsmodels.stats.inter_rater import fleiss_kappa as their_kappa
 
 from envs.files import FileError
+from envs.kidgym import make
 from evals.conversation import PlayedTurn, Record
 from evals.human.page import Answer
 from evals.ledger.records import plan_to_table, records_to_table
@@ -541,6 +542,23 @@ async def test_only_links_open_anything_and_only_under_the_server_s_name(tmp_pat
         assert (await client.post("/other/answer", json={})).status_code == 404
     async with connected(study, "evil.example") as stranger:
         assert (await stranger.get(f"/{token}/state")).status_code == 400
+
+
+async def test_a_picture_is_there_at_once_after_the_server_was_started_again(tmp_path, monkeypatch):
+    frame = make("CL", 1, 1).frame
+
+    class NewSeat(Seat):
+        parts = ()
+
+        async def state(self):
+            self.parts = ("Which?", frame)
+            return {}
+
+    monkeypatch.setattr("evals.people.server.Seat", NewSeat)
+    study = study_in(tmp_path)
+    async with connected(study) as client:
+        answer = await client.get(f"/{study.participants[0].token}/pictures/{frame.key}.png")
+    assert answer.status_code == 200 and answer.content.startswith(b"\x89PNG")
 
 
 async def test_the_server_answers_with_what_comes_next_and_refuses_the_rest(tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ import time
 from types import SimpleNamespace, UnionType
 from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -313,6 +314,28 @@ def test_games_that_another_player_won_or_lost_are_found_with_its_episode(ask, f
     for row in found:
         other = others[tuple(row[name] for name in game)]
         assert row["other"].items() <= other.items() and row["other"]["episode_id"] == other["episode_id"]
+
+
+def test_of_another_player_the_latest_attempt_alone_is_compared():
+    columns = [
+        "latest BOOL",
+        "suite TEXT",
+        "task TEXT",
+        "level TEXT",
+        '"index" INT',
+        "seed BIGINT",
+        "mode TEXT",
+        "repeat INT",
+    ]
+    database = duckdb.connect()
+    database.execute(f"CREATE TABLE episodes (id INT, run INT, player TEXT, success BOOL, {', '.join(columns)})")
+    for attempt in (("me", True, True), ("you", False, False), ("you", True, True)):
+        place = database.execute("SELECT count(*) FROM episodes").fetchone()[0]
+        database.execute("INSERT INTO episodes VALUES (?, 0, ?, ?, ?, 's', 't', '1', 0, 7, 'm', 0)", [place, *attempt])
+    for flipped, found in (("", 1), ("1", 0)):
+        given = [("player", "me"), ("versus", "you"), ("versus_run", "r"), ("flipped", flipped)]
+        where, values = filter_of(given).clause(lambda run: 0)
+        assert len(database.execute(f"SELECT id FROM episodes WHERE {where}", list(values)).fetchall()) == found
 
 
 # --- text ------------------------------------------------------------------------------------------------------------

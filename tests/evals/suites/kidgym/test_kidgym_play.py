@@ -1,6 +1,7 @@
 """KidGym's plan and play: perfect play, chance, and models that slip."""
 
 import asyncio
+import dataclasses
 import itertools
 import os
 import pickle
@@ -17,7 +18,9 @@ from evals.players import OraclePlayer, RandomPlayer, ShortcutPlayer
 from evals.suite import play_episode
 from evals.suites.kidgym import KidGymSuite
 from evals.suites.kidgym.example import example_seed, worked_example
-from evals.suites.kidgym.prompts import letters_of
+from evals.suites.kidgym.feedback import Acted
+from evals.suites.kidgym.presentation import DEFAULT
+from evals.suites.kidgym.prompts import Dialogue, letters_of
 from evals.suites.kidgym.published_environment.worker import GameProcess
 from evals.suites.kidgym.reasons import reason
 from evals.suites.kidgym.shortcuts import SHORTCUTS, shortcut_action
@@ -518,3 +521,20 @@ def test_a_published_game_that_took_too_long_says_so_and_one_that_died_does_not(
     game.seconds, game.process = 7, os.posix_spawn("/bin/sleep", ["sleep", "60"], {})
     os.kill(game.process, ending)
     assert game._cause() == said
+
+
+@pytest.mark.parametrize("forced", [False, True])
+def test_what_became_of_an_action_is_told_with_the_step_that_follows_asked_or_not(forced):
+    world = make("MMA", 1, 3)
+    dialogue = Dialogue(
+        load_templates(), "zero_shot", True, presentation=dataclasses.replace(DEFAULT, feedback=("legal",))
+    )
+    moment = dialogue.moment(world)
+    dialogue.question(moment)
+    dialogue.answered(moment, "A", "A")
+    dialogue.acted(Acted("go left", False, world.frame, world.frame, 3, 3))
+    if forced:
+        dialogue.forced(moment)
+        dialogue.acted(Acted("continue", True, world.frame, world.frame, 3, 3))
+    told = "".join(part for part in dialogue.question(moment)[-1].parts if isinstance(part, str))
+    assert told.count("go left. It could not be carried out.") == 1

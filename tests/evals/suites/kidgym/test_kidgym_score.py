@@ -22,6 +22,7 @@ from evals.shortcut_search.record import read_record
 from evals.stats.intervals import Estimate, proportion_estimate
 from evals.suite import ledger_columns, play_episode
 from evals.suites.kidgym import KidGymSuite, cache_table
+from evals.suites.kidgym.figures import _modes
 from evals.suites.kidgym.games import Games
 from evals.suites.kidgym.learned_shortcuts import RECORD
 from evals.suites.kidgym.score import CAPABILITIES, best_shortcut, capability_score, score_kidgym, weighted_sum
@@ -226,3 +227,13 @@ def test_won_games_have_no_share_in_what_lost_the_others():
     (row,) = [row for table in results if table.name == "kidgym_mistakes" for row in rows(table)]
     assert (row["mistake"], row["games"], row["lost games"]) == ("budget used up", 1, 1)
     assert row["share of all games"].mean == 0.25
+
+
+def test_players_of_several_modes_are_drawn_wherever_those_of_one_stand():
+    success = {("CL", 1): proportion_estimate([True, False], [0, 1])}
+    groups = dict.fromkeys((("a", "cot"), ("b", "cot"), ("b", "icl"), ("c", "icl")), success)
+    (figure,) = _modes(groups)
+    assert [(series.name, series.panel) for series in figure.series] == [
+        ("chain of thought", "b"),
+        ("worked example", "b"),
+    ]

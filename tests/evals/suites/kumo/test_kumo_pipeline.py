@@ -619,6 +619,8 @@ def test_an_estimate_is_for_the_items_or_for_as_many_as_them():
     assert float(table.rows[-1][7]) == pytest.approx(cost, abs=0.005)
     free = estimate_table([one], 0, 0, 5_000)
     assert len(free.columns) == 7 and "No prices" in free.notes[1] and len(free.notes) == 2
+    capped = estimate_table([one], 0, 1e6, 10)
+    assert capped.rows[0][5:] == (40, 40, 40.0), "what is never written is not paid"
     short = estimate_table([one], 0, 0, 10)
     assert "max_tokens=10" in short.notes[1] and short.rows[0][5] == short.rows[0][6] == 40
 

@@ -161,3 +161,15 @@ def test_what_a_task_file_fixes_cannot_be_chosen(tmp_path, settings):
 def test_a_game_of_a_domain_that_the_settings_lack_is_named():
     with pytest.raises(ValueError, match=r"suite\.domains: lacks knots"):
         dataclasses.replace(EASY, domains=("medical",)).puzzle("knots", "easy", 0)
+
+
+@pytest.mark.parametrize("world", [None, "agree", "ignore", "contradict"])
+def test_another_seed_draws_other_games(world):
+    games = [
+        dataclasses.replace(EASY, domains=("chemical_elements",), world=world, seed=seed).puzzle(
+            "chemical_elements", "easy", 0
+        )
+        for seed in (0, 0, 7)
+    ]
+    same, again, other = (game.task.to_json() for game in games)
+    assert same == again != other
