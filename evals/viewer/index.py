@@ -255,8 +255,8 @@ class EpisodeIndex:
         where, values = chosen.clause(self.run_number, search)
         asked = (
             f"SELECT {CAUSE} AS cause, error_kind, count(*) AS count, min(error) AS example, "
-            f"list(DISTINCT player) AS players, list(id)[1:{EXAMPLES}] AS ids "
-            f"FROM episodes WHERE {where} AND status = 'failed' GROUP BY ALL ORDER BY count DESC, cause"
+            f"list(DISTINCT player ORDER BY player) AS players, list(id ORDER BY id)[1:{EXAMPLES}] AS ids FROM episodes "
+            f"WHERE {where} AND status = 'failed' GROUP BY ALL ORDER BY count DESC, cause, error_kind"
         )
         found = self._named(asked, values)
         for cause in found:

@@ -1,0 +1,139 @@
+"""What the viewer answers about two runs, request by request, as on record in ``tests/golden``."""
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from tests.cluster.test_golden_commands import fixed
+from tests.evals.test_viewer import client_of, open_viewer
+from tests.golden import check_golden, digest
+from tests.viewer_runs import add_part, calm_rows, hostile_rows, write_run
+
+REQUESTS = """
+episodes|episodes sort=-run|episodes sort=steps|episodes sort=-cost|episodes sort=error|episodes from=3 count=4 sort=-seconds
+episodes from=39 count=9|episodes run=calm task=CL|episodes task=SE task=CL player=oracle|episodes status=failed
+episodes won=1 min_steps=2|episodes lost=1|episodes not_won=1 suite=kidgym|episodes cut_off=1|episodes max_steps=2 min_cost=.01
+episodes min_seconds=3 max_seconds=6|episodes min_prompt_tokens=100 max_prompt_tokens=200|episodes max_score=0|episodes text=
+episodes versus=oracle versus_run=calm|episodes versus=oracle versus_run=calm flipped=1 player=random
+episodes versus=random versus_run=calm run=wild|episodes versus=random versus_run=calm versus_outcome=won
+episodes versus=random versus_run=calm versus_outcome=not+won player=oracle|episodes tag=odd|episodes tag=odd tag=rare run=wild
+episodes level=L1|episodes mode=zero_shot error_kind=endpoint|episodes id=9|episodes cause=lost|episodes run=none
+cells|cells run=wild|cells player=oracle task=CL won=1|cells not_won=1|causes|causes run=calm|values|state
+results|results baseline=wild|compare|difficulty|live|study
+episodes sort=none|episodes min_steps=few|episodes color=red|episodes versus_outcome=drawn|episodes from=-1|episodes count=x
+results baseline=none|episode at=none/1|episode at=calm/none|compare first=none second=none
+live/turns at=none/1|live/turns at=calm/1
+"""
+LONG = 120
+SHOWN = 6
+"""Rows of a list; of longer ones the numbers."""
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    plan, calm = calm_rows()
+    changed = calm.to_pylist()
+    for number, row in enumerate(changed):
+        row |= {
+            "prompt_tokens": 17 * number,
+            "completion_tokens": 100 - number,
+            "cost": None if number % 5 else number / 100,
+        }
+        row["seconds"] = 0.5 + number % 11
+    tries = [
+        changed[number]
+        | {"attempt": 1, "status": "failed", "success": None, "score": None, "error": error, "error_kind": kind}
+        for number, error, kind in [
+            (0, "lost after 17 s", "endpoint"),
+            (1, "lost after 9 s", "internal"),
+            (5, "lost", ""),
+        ]
+    ]
+    changed[0] |= {"attempt": 2}
+    changed[5] |= tries[2] | {"attempt": 3, "error": "lost after 21,5 s", "error_kind": "endpoint"}
+    del changed[7], changed[1]
+    parts = [pa.Table.from_pylist(rows, calm.schema) for rows in (changed[:9], [*tries, *changed[9:]])]
+    add_part(write_run(folder / "calm", plan, parts[0]), 2, parts[1])
+    plan, wild = hostile_rows()
+    write_run(folder / "wild", plan, fixed(wild))
+    viewer = open_viewer(folder / "calm", folder / "wild")
+    seen = viewer.index.table().to_pylist()
+    ids = [[row["episode_id"] for row in seen if row["run"] == run] for run in (0, 1)]
+    viewer.index.set_tags(0, [(ids[0][number], "odd") for number in (2, 4)])
+    viewer.index.set_tags(
+        1, [(ids[1][number], tag) for number, tag in [(0, "rare"), (3, "odd"), (0, "odd"), (0, "rare")]]
+    )
+    viewer.index.set_tags(1, [(ids[1][1], "other")], "study")
+    ask = client_of(viewer)
+    return folder, ask, ids
+
+
+def short(value, name=""):
+    """A value of an answer: rows of the list as what tells them apart, long texts by their beginning."""
+    if isinstance(value, dict) and "episode_id" in value and "id" in value:
+        names = [
+            "id",
+            "run",
+            "task",
+            "level",
+            "index",
+            "repeat",
+            "mode",
+            "player",
+            "attempt",
+            "status",
+            "success",
+            "steps",
+        ]
+        kept = [str(value[each]) for each in names]
+        kept += [f"{each}={short(value[each])}" for each in ("attempts", "error", "tags", "other") if value.get(each)]
+        return " ".join([*kept, digest(json.dumps({**value, "seconds": 0}, sort_keys=True))])
+    if isinstance(value, dict):
+        return {each: short(one, each) for each, one in value.items() if each not in ("path", "folder", "version")}
+    if isinstance(value, list):
+        return [short(each) for each in value]
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, str) and len(value) > LONG:
+        return f"{value[:60]!a}... {len(value)} {digest(value)}"
+    return value
+
+
+def told(answer, folder):
+    try:
+        value = answer.json()
+    except ValueError:
+        return f"{answer.status_code} {answer.text}".replace(str(folder), "...")
+    lines = [f"{answer.status_code}"]
+    if isinstance(value, dict) and len(value.get("rows", ())) > SHOWN:
+        value["rows"] = [" ".join(str(row["id"]) for row in value["rows"])]
+    for name, each in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(each, list) and each:
+            lines += [f"{name}:", *(f"  {json.dumps(short(one))}" for one in each)]
+        elif name not in ("version", "folder"):
+            lines.append(f"{name}: {json.dumps(short(each))}")
+    return "\n".join(lines).replace(str(folder), "...")
+
+
+def test_the_viewer_answers_what_is_on_record(asked):
+    folder, ask, ids = asked
+    requests = [each for line in REQUESTS.split("\n") for each in line.split("|") if each]
+    requests += [
+        f"compare first=calm+{first} second={second}"
+        for first, second in [("random", "calm+oracle"), ("oracle", "wild+hostile")]
+    ]
+    for number in (0, 2, 5, 9, -1):
+        requests.append(f"episode at=calm/{ids[0][number]} sort=-steps player=random")
+    requests += [f"episode at=calm/{ids[0][0]} attempt=1", f"episode at=calm/{ids[0][0]} attempt=7"]
+    requests += [f"episode at=wild/{ids[1][number]} suite=kidgym" for number in (0, 3, -1)]
+    requests.append(f"raw at=wild/{ids[1][0]}")
+    said = []
+    for request in requests:
+        path, *given = request.split(" ")
+        values = {}
+        for name, _, value in (each.partition("=") for each in given):
+            values.setdefault(name, []).append(value.replace("+", " "))
+        said.append(f"> {request}\n{told(ask(path, **values), folder)}\n")
+    check_golden("evals_viewer", "\n".join(said))
