@@ -105,9 +105,8 @@ def command(*words):
 COMMANDS = [
     "knots --book symbolic",
     "knots --size 5x7 --seed 3 --index 2 --valid-truths 2 --book table --depth 9",
-    "medical --size 3x4 --depth 1",
-    "medical --size 8x9 --book symbolic --depth 2",
-    "medical --depth 0 --book symbolic",
+    "knots --size 3x4 --depth 1",
+    "knots --size 8x9 --depth 0 --book symbolic",
     *("knots --size large", "knots --size 4x", "nots", "knots --size 20x30", "knots --valid-truths 9", "knots 1f0c"),
     *(f"knots --index {index}" for index in (-1, 10_000)),
     *("knots --depth -1", "knots --seed -1", "knots --size 60x5"),

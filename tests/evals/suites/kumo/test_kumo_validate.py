@@ -90,7 +90,7 @@ def test_other_forms_of_the_table_and_forms_that_there_are_not(tmp_path, capsys)
 COMMANDS = [
     "knots --easy 1 --full",
     "one.yaml two.yaml --easy 0",
-    "one.yaml bad.yaml knots bad.yaml nots --easy 0",
+    "one.yaml bad.yaml bad.yaml nots --easy 0",
     "one.yaml --easy 1 --hard 1 --out deep/quality.csv",
     "one.yaml --out deep/quality.csv",
     "one.yaml --out quality.pdf",
