@@ -88,6 +88,21 @@ async def test_a_run_that_ends_during_a_commit_writes_no_row_twice(tmp_path):
     assert sorted(ledger) == sorted(episode.id for episode in PLAN[:5])
 
 
+@pytest.mark.parametrize("tries", [1, 3])
+async def test_a_ledger_that_cannot_be_written_is_tried_so_often_and_no_more(tries, tmp_path, capsys):
+    driver, tried = driver_of(FullDirectory(tmp_path / "run")), []
+
+    async def commit():
+        tried.append(1)
+        raise OSError("full")
+
+    driver._pending, driver._commit = [await rows(PLAN[:3])], commit
+    driver.settings = SimpleNamespace(cluster=SimpleNamespace(commit_seconds=0))
+    with pytest.raises(RunFailedError, match="3 finished episodes"):
+        await driver._commit_all(tries)
+    assert len(tried) == tries
+
+
 async def test_a_disk_that_stays_full_ends_the_run_with_its_cause(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(module, "COMMIT_TRIES", 3)
     driver = driver_of(FullDirectory(tmp_path / "run"))

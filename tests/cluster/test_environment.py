@@ -26,6 +26,8 @@ def test_a_folder_with_an_at_sign_is_no_address_with_a_password():
     places = {"PYTHONPATH": "/envs/torch@2.11/lib", "RAYCADE_PLUGINS": "/home/me@lab/plugins"}
     assert passed_on(places) == (places, [])
     assert passed_on({"HF_ENDPOINT": "https://me:word@hub.lab"}) == ({}, ["HF_ENDPOINT"])
+    assert passed_on({"http_proxy": "http://proxy:80", "no_proxy": "::1"})[1] == []
+    assert passed_on({"http_proxy": "token@proxy"}) == ({}, ["http_proxy"])
 
 
 @pytest.mark.parametrize(

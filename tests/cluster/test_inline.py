@@ -246,8 +246,13 @@ def test_an_engine_takes_the_weights_of_checkpoints_that_differ_in_nothing_else(
     assert "cannot take the weights of c; starting another one: cut short" in " ".join(capsys.readouterr().err.split())
     assert host.started == 6
     log.clear()
+    host._loop.run(host._end())
+    assert log == ["5 close"] and ready("c", Sampling(max_tokens=3), seed=1) == ["6 start"], (
+        "a closed one is not used again"
+    )
+    log.clear()
     host.close()
-    assert log == ["5 close"]
+    assert log == ["6 close"]
 
 
 def starts(folder):

@@ -172,6 +172,13 @@ def test_the_oracle_wins_every_task(name):
         assert len(set(tests)) == len(tests)
 
 
+def test_bounds_of_the_search_change_no_value_of_hard_tasks():
+    """Pinned: a bound taken for a value makes games look shorter."""
+    tasks = generate_tasks(load_domain("medical"), 12, 16, count=3)
+    found = [OptimalSearch(task).expected_steps for task in tasks]
+    assert found == pytest.approx([3.113191, 3.612571, 4.276761], abs=1e-6)
+
+
 def test_a_hard_task_is_solved():
     task = generate_tasks(load_domain("education"), 12, 16, count=3)[2]
     search = OptimalSearch(task)

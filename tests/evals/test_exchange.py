@@ -18,6 +18,7 @@ import tempfile
 import uuid
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pyarrow as pa
@@ -29,6 +30,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from cluster.cli import main
+from cluster.commands.import_run import AT_ONCE, BYTES_AT_ONCE, _batches
 from cluster.storage.stored_run import Run
 from envs.files import FileError
 from envs.picture import picture_from_description
@@ -1014,6 +1016,17 @@ def test_the_files_of_a_small_run_are_those_on_record(tmp_path):
         else:
             lines.append(file.read_text().partition("| column |")[0])
     check_golden("exports", "\n".join(lines))
+
+
+def test_transcripts_are_stored_by_their_number_and_size():
+    for sizes, expected in (
+        ([1] * (AT_ONCE + 3), [AT_ONCE, 3]),
+        ([BYTES_AT_ONCE // 4 + 1] * 11, [4, 4, 3]),
+        ([BYTES_AT_ONCE, 1, 1], [1, 2]),
+        ([], []),
+    ):
+        batches = _batches(SimpleNamespace(size=size) for size in sizes)
+        assert [len(batch) for batch in batches] == expected
 
 
 @pytest.mark.parametrize(("name", "read"), [("every_eval_ever", read_every_eval_ever), ("inspect", read_inspect)])

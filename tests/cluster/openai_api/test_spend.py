@@ -116,6 +116,8 @@ async def test_a_price_of_cached_tokens_counts_for_those_alone(stub):
     made = engine(stub, **PRICES, cache_read_price=250.0, spend_cap=9.0)
     reply = await made.complete(request())
     assert reply.cost == pytest.approx(0.11 - 0.064 * 0.75)
+    free = engine(stub, **PRICES, cache_read_price=0.0)
+    assert (await free.complete(request(1))).cost == pytest.approx(0.11 - 0.064)
     with pytest.raises(ValueError, match="cache_read_price=10000000000000"):
         engine(stub, cache_read_price=1e13)
 

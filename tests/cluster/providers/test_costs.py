@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from cluster.engines.api_answer import MOST_TOKENS, Usage
 from cluster.engines.api_errors import EndpointError
 from cluster.engines.base import SpendCapReachedError
+from cluster.engines.providers.bedrock import _mark
 from cluster.engines.spend import Payment
 from evals.types import Reply
 from tests.cluster.providers.engines import engine, request
@@ -70,6 +71,14 @@ def test_what_gemini_counts_in_total_or_for_tools_is_paid(made_engines, told, pr
     answer["usage_metadata"] |= told
     usage = made_engines["gemini"].read_usage(answer)
     assert (usage.prompt, usage.completion) == (prompt, completion)
+
+
+@pytest.mark.parametrize(("turns", "marked"), [(1, [0]), (3, [0, 2]), (5, [2, 4]), (9, [6, 8])])
+def test_bedrock_keeps_the_prompt_up_to_the_last_two_questions(turns, marked):
+    chat = [{"role": ("user", "assistant")[turn % 2], "content": [{"text": "x"}]} for turn in range(turns)]
+    rules = [{"text": "rules"}]
+    _mark(rules, chat)
+    assert [turn for turn, said in enumerate(chat) if len(said["content"]) > 1] == marked
 
 
 @pytest.fixture(scope="module")
