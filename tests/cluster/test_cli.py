@@ -242,6 +242,7 @@ def test_odd_arguments_are_refused_on_one_line(capsys, tmp_path, monkeypatch, ar
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", ["0", "00"])
 def test_a_terminal_of_no_columns_has_as_many_as_none(capsys, monkeypatch, size):
     for name in ("COLUMNS", "LINES"):

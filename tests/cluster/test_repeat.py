@@ -58,6 +58,7 @@ def test_what_cannot_be_repeated_is_said(tmp_path, overrides, said):
         repeated_settings(Run(tmp_path / "none"), [])
 
 
+@pytest.mark.slow
 def test_another_model_is_chosen_by_name_with_its_own_settings(tmp_path):
     stored = ["model=openai", "model.engine.model=m", "model.engine.base_url=http://127.0.0.1:9/v1", "order=balanced"]
     source, settings = begun(tmp_path, *stored)

@@ -109,6 +109,7 @@ NAMES = (
 )
 
 
+@pytest.mark.slow
 def test_spellings_and_likeness_of_domains_are_as_on_record():
     parts = [f"{name!r}: {fold(name)!r} {words(name)}" for name in NAMES]
     parts += ["", " ".join(f"{word}:{'_'.join(words(word))}" for word in SPELLINGS)]

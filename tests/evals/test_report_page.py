@@ -276,6 +276,7 @@ def test_players_of_one_name_get_their_run_s_name_and_equal_built_in_ones_stay_o
     assert apart["a"] is run and apart["b"] is small_run("toy"), "other suites stand in other tables"
 
 
+@pytest.mark.slow
 def test_scores_do_not_change_with_a_name():
     for name in ("kumo", "kidgym", "multistar"):
         run = small_run(name)

@@ -285,6 +285,7 @@ def test_the_right_piece_is_told_by_its_kind_and_its_corner_together():
         assert values["position side: carried belongs in this corner"] and values["kind: carried, in the hint block"]
 
 
+@pytest.mark.slow
 def test_a_game_is_played_by_who_learned_it():
     suite = KidGymSuite(tasks=("SO",), levels=(1,), modes=("zero_shot",), episodes=60, seeds="training:0")
     held_out = KidGymSuite(tasks=("SO",), levels=(1,), modes=("zero_shot",), episodes=40)

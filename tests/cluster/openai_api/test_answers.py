@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from cluster.engines.api_answer import read_usage
 from envs.kidgym import make
+from evals.chat_json import png
 from evals.types import PlayerError
 from tests.cluster.openai_api.stub import engine, request
 
@@ -24,6 +25,7 @@ async def test_a_picture_whose_file_is_damaged_is_no_failure_of_the_endpoint(stu
     def torn(_):
         raise error
 
+    png.cache_clear()  # another test may have drawn it
     monkeypatch.setattr(type(FRAME), "render", torn)
     with pytest.raises(PlayerError, match=str(error)) as raised:
         await engine(stub).complete(request(said=FRAME))

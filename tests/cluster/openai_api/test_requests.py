@@ -83,6 +83,7 @@ def test_sampling_parameters_have_bounds(override):
         load_settings([*GAME, f"+model.sampling.{override}"])
 
 
+@pytest.mark.slow
 def test_nested_settings_with_a_type_reach_the_endpoint_unchanged(stub):
     thinking = "model.engine.extra_body={thinking: {type: enabled}}"
     made = load_settings([*GAME, f"model.engine.base_url={stub.url}", thinking]).model.make_engine()
