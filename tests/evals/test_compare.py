@@ -333,7 +333,12 @@ def test_of_surroundings_each_thing_that_differs_has_a_row_and_few_packages_are_
         *((f"package p{each:02}", str(each), str(2 * each)) for each in range(1, 13)),
     )
     assert "2 more packages differ" in table.notes[-1]
-    twelve = [{"surroundings": {"packages": {f"p{each:02}": "0" for each in (13, 14)}}}, *theirs]
+    # Twelve that differ are all shown.
+    fewer = {
+        name: version for name, version in ours[0]["surroundings"]["packages"].items() if name not in ("p13", "p14")
+    }
+    others = {"p13": "26", "p14": "28"}
+    twelve = [{**ours[0], "surroundings": {"packages": fewer | others}}]
     notes = differences_table(with_settings(first, {}, twelve), with_settings(second, {}, theirs), ()).notes
     assert not any("more packages" in note for note in notes)
 

@@ -35,6 +35,7 @@ from cluster.storage.stored_run import Run
 from envs.files import FileError
 from envs.picture import picture_from_description
 from evals.conversation import PlayedTurn, Record
+from evals.exchange import huggingface
 from evals.exchange.carried import OF_THE_RUN, SAME, carry_episode, carry_source
 from evals.exchange.every_eval_ever import export_every_eval_ever
 from evals.exchange.huggingface import export_huggingface
@@ -777,6 +778,19 @@ def test_of_each_turn_what_it_adds_is_told_and_then_its_reply(shape):
     said = list(messages_of(turns))
     assert [(each.turn, each.role, as_text(each.parts)) for each in said] == told
     assert [each.reply for each in said if each.reply is not None] == turns
+
+
+@pytest.mark.parametrize("file_bytes", [0, 10**9])
+def test_a_dataset_of_several_files_holds_and_counts_every_episode(tmp_path, monkeypatch, file_bytes):
+    monkeypatch.setattr(huggingface, "_batches", functools.partial(huggingface._batches, size=2))
+    monkeypatch.setattr(huggingface, "FILE_BYTES", file_bytes)
+    run, suite = small_run("kidgym"), SUITES["kidgym"]
+    export_huggingface(sources_of(run, suite), tmp_path, "")
+    data = tmp_path / "dataset" / "data" / "kidgym"
+    rows = pq.read_table(data)["episode_id"].to_pylist()
+    assert len(set(rows)) == len(rows) == len(run.episodes(["episode_id"])) > 2
+    assert len(list(data.iterdir())) == (1 if file_bytes else math.ceil(len(rows) / 2))
+    assert f"\n{len(rows)} episodes, exported" in (tmp_path / "dataset" / "README.md").read_text()
 
 
 def test_a_dataset_has_its_pictures_as_images_in_the_order_of_the_chat(tmp_path):
