@@ -20,7 +20,7 @@ episodes versus=random versus_run=calm run=wild|episodes versus=random versus_ru
 episodes versus=random versus_run=calm versus_outcome=not+won player=oracle|episodes tag=odd|episodes tag=odd tag=rare run=wild
 episodes level=L1|episodes mode=zero_shot error_kind=endpoint|episodes id=9|episodes cause=lost|episodes run=none
 cells|cells run=wild|cells player=oracle task=CL won=1|cells not_won=1|causes|causes run=calm|values|state
-results|results baseline=wild|compare|difficulty|live|study
+results|results baseline=hostile|results baseline=wild|compare|difficulty|live|study|study/known
 episodes sort=none|episodes min_steps=few|episodes color=red|episodes versus_outcome=drawn|episodes from=-1|episodes count=x
 results baseline=none|episode at=none/1|episode at=calm/none|compare first=none second=none
 live/turns at=none/1|live/turns at=calm/1
@@ -120,9 +120,10 @@ def told(answer, folder):
 def test_the_viewer_answers_what_is_on_record(asked):
     folder, ask, ids = asked
     requests = [each for line in REQUESTS.split("\n") for each in line.split("|") if each]
+    chance, perfect = "chance+(random)", "perfect+play+(oracle)"
     requests += [
-        f"compare first=calm+{first} second={second}"
-        for first, second in [("random", "calm+oracle"), ("oracle", "wild+hostile")]
+        f"compare first={first} second={second}"
+        for first, second in [(chance, perfect), (perfect, "hostile"), ("hostile", chance)]
     ]
     for number in (0, 2, 5, 9, -1):
         requests.append(f"episode at=calm/{ids[0][number]} sort=-steps player=random")
