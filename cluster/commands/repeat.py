@@ -66,6 +66,9 @@ def repeated_settings(source: Run, overrides: Sequence[str]) -> Settings:
         try:
             if not equals:
                 raise ValueError("name settings as KEY=VALUE")
+            # A folder's name is text, as it stands; null and nothing ask for the usual one, as in other runs.
+            if key == "run_dir" and value in ("", "null"):
+                continue
             read = value if key == "run_dir" else parse_yaml(value, override)
             OmegaConf.update(config, key, as_written(read), force_add=False)
         except (OmegaConfBaseException, TypeError, ValueError) as error:

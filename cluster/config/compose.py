@@ -19,6 +19,7 @@ from cluster.config.registry import FOLDERS, TYPE, default_config, names_without
 from cluster.errors import UserError
 from cluster.models.hub import selectable
 from cluster.runner.model_player import Decoding
+from envs import plugins
 from envs.suggest import did_you_mean
 
 ROOT_KINDS: Mapping[str, Any] = {
@@ -190,8 +191,11 @@ def _composition_error(error: Exception) -> UserError:
     if option:
         group, name = option.groups()
         there = message.partition("Available options")[2].partition("Config search path")[0].split()[2:]
-        near = did_you_mean(name, there) or "."
-        return UserError(f"{group}={name}: there is none{near} There are {', '.join(there)}")
+        near = did_you_mean(name, there)
+        message = f"{group}={name}: there is none{near or '.'} There are {', '.join(there)}"
+        if group in FOLDERS.values() and not near:
+            message += f". For one of your own, install its package or name its folder in {plugins.VARIABLE}"
+        return UserError(message)
     key = re.match(r"Could not override '(\w+)'", message)
     if key and key[1] in SECTIONS:
         return UserError(f"{key[1]}: cannot be set as a whole; set its keys one by one, as {key[1]}.KEY=VALUE")

@@ -47,7 +47,9 @@ class ShownTable:
     def _repr_html_(self) -> str:
         table = self.table
         left = len(table.rows) - MOST_ROWS
-        notes = [*table.all_notes, *([f"{left:,} more rows"] if left > 0 else [])]
+        notes = list(table.all_notes)
+        if left > 0:
+            notes.append(f"{left:,} more {'row' if left == 1 else 'rows'}")
         head = "".join(f"<th>{escaped(name)}</th>" for name in table.columns)
         rows = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in table.rows[:MOST_ROWS])
         below = "".join(f"<p><small>{escaped(note)}</small></p>" for note in notes)

@@ -149,10 +149,12 @@ def _tokens(counts: PlayerCounts) -> str:
 
 def short(number: float) -> str:
     """A large number in few characters: ``950``, ``12.3k``, ``1.2M``."""
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= size:
-            return f"{number / size:.1f}{letter}"
-    return f"{number:.0f}"
+    for letter, digits in (("", 0), ("k", 1), ("M", 1)):
+        shown = f"{number:.{digits}f}"
+        if float(shown) < 1000:  # as rounded: 999.7 is 1.0k
+            return shown + letter
+        number /= 1000
+    return f"{number:.1f}G"
 
 
 def _causes(stats: RunStatistics) -> str:

@@ -138,7 +138,12 @@ def against_table(people: RunData, persons: Sequence[str], models: Mapping[str, 
         models: Other runs by the names that the table gives them.
     """
     rows: list[tuple[Cell, ...]] = []
+    notes = [
+        "success on identical games; a game's success of people is the mean over those who have finished it. Interval and p: "
+        "paired by game"
+    ]
     for name, run in models.items():
+        rows_before = len(rows)
         shared = [suite for suite in dict.fromkeys(run.plan["suite"].to_pylist()) if len(people.of(suite).plan)]
         for suite in shared:
             of_people = list(_of_people(people.of(suite), persons))
@@ -147,12 +152,10 @@ def against_table(people: RunData, persons: Sequence[str], models: Mapping[str, 
                 for effect in paired_effects(of_people, theirs):
                     cells = (effect.games, effect.first, effect.second, effect.difference, effect.p)
                     rows.append((suite, f"{name}: {player}", *cells))
+        if len(rows) == rows_before:
+            notes.append(f"{name}: has finished none of the games that the people have finished")
     columns = ("suite", "against", "games", "people", "theirs", "people - theirs", "p")
-    notes = (
-        "success on identical games; a game's success of people is the mean over those who have finished it. Interval and p: "
-        "paired by game",
-    )
-    return Table("people_against", "People and models on identical games", columns, tuple(rows), notes)
+    return Table("people_against", "People and models on identical games", columns, tuple(rows), tuple(notes))
 
 
 def _of_people(run: RunData, persons: Sequence[str]) -> Iterator[Observation]:

@@ -123,7 +123,7 @@ def test_help_names_every_command_and_the_common_overrides(capsys):
 @pytest.mark.parametrize(
     ("overrides", "named"),
     [
-        (["suite=chess"], ["suite=chess", "kumo", "kidgym"]),
+        (["suite=chess"], ["suite=chess", "kumo", "kidgym", "name its folder in RAYCADE_PLUGINS"]),
         (["suite=kmo"], ["suite=kmo: there is none. Did you mean kumo? There are ", " demo, ", " kidgym, "]),
         (["model=gpt9"], ["model=gpt9", "tiny"]),
         (["suite=kumo", "suite.domains=[medicine]"], ["medicine", "Did you mean medical"]),

@@ -610,4 +610,7 @@ def test_episodes_are_completed_by_the_beginnings_of_their_ids(run_dir, tmp_path
 
 
 def test_large_numbers_are_short():
-    assert [short(number) for number in (0, 950, 12_345, 1_200_000, 3e9)] == ["0", "950", "12.3k", "1.2M", "3.0G"]
+    numbers = (0, 950, 999.4, 999.7, 12_345, 999_949, 999_951, 1_200_000, 999.96e6, 3e9, 4e12)
+    assert [short(number) for number in numbers] == (
+        ["0", "950", "999", "1.0k", "12.3k", "999.9k", "1.0M", "1.2M", "1.0G", "3.0G", "4000.0G"]
+    )

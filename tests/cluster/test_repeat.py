@@ -58,6 +58,13 @@ def test_what_cannot_be_repeated_is_said(tmp_path, overrides, said):
         repeated_settings(Run(tmp_path / "none"), [])
 
 
+def test_a_folder_of_no_name_is_the_usual_one(tmp_path):
+    source, _ = begun(tmp_path, "model=random")
+    assert {repeated_settings(source, [each]).run_dir for each in ("run_dir=null", "run_dir=")} == {
+        tmp_path / "run-again"
+    }
+
+
 @pytest.mark.slow
 def test_another_model_is_chosen_by_name_with_its_own_settings(tmp_path):
     stored = ["model=openai", "model.engine.model=m", "model.engine.base_url=http://127.0.0.1:9/v1", "order=balanced"]

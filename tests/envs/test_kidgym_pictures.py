@@ -465,6 +465,13 @@ def test_a_drawing_that_shows_nothing_is_refused(tmp_path, name, content, shows)
         check_skin(str(tmp_path))
 
 
+def test_two_drawings_of_one_sprite_are_refused(tmp_path):
+    for end in ("svg", "png"):
+        (tmp_path / f"arrow.{end}").touch()
+    with pytest.raises(ValueError, match=r"'arrow' has two drawings, arrow.svg and arrow.png"):
+        check_skin(str(tmp_path))
+
+
 def test_an_entity_that_could_hide_a_reference_is_refused():
     with pytest.raises(FileError, match="declares entities"):
         references_in('<!DOCTYPE svg [<!ENTITY a "/x.png">]><svg><image href="&a;"/></svg>', "cat.svg")

@@ -516,6 +516,7 @@ def test_people_stand_beside_each_player_of_other_runs_on_the_games_that_both_ha
         ("toy", "one: oracle", 2, 0.75, 1.0, -0.25, 1.0),
         ("toy", "two: m", 3, 0.5, 0.0, 0.5, pytest.approx(0.5, abs=0.02)),
     ]
+    assert table.notes[1:] == ("three: has finished none of the games that the people have finished",)
     assert against_table(people, ["person-b"], models).rows[0][2:5] == (2, 0.5, 0.5)
 
 

@@ -107,14 +107,18 @@ def backdrop(background: str, width: int, height: int, skin: str = "") -> Image.
 
 
 def skin_file(skin: str, name: str) -> Path | None:
-    """The file that draws a sprite in a skin, ``SKIN/NAME.svg`` or ``SKIN/NAME.png``; None if there is none."""
+    """The file that draws a sprite in a skin, ``SKIN/NAME.svg`` or ``SKIN/NAME.png``; None if there is none.
+
+    Raises:
+        ValueError: there are both.
+    """
     if not skin:
         return None
-    for end in ("svg", "png"):
-        path = Path(skin) / f"{name}.{end}"
-        if path.is_file():
-            return path
-    return None
+    named = [Path(skin) / f"{name}.svg", Path(skin) / f"{name}.png"]
+    files = [path for path in named if path.is_file()]
+    if len(files) > 1:
+        raise ValueError(f"skin {skin!r}: sprite {name!r} has two drawings, {name}.svg and {name}.png; remove one")
+    return files[0] if files else None
 
 
 def rasterize(svg: str, width: int, height: int) -> Image.Image:
