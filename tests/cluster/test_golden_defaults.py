@@ -1,14 +1,16 @@
-"""Constants and defaults of what hosts models, on record in ``tests/golden``: a number that changes by mistake shows."""
+"""Constants and defaults of the cluster, on record in ``tests/golden``: a number that changes by mistake shows."""
 
 import importlib
 import inspect
 import pkgutil
 import re
 
-from cluster import checkpoints, doctor, engines, hosted, models, prefix_cache
+import pytest
+
+import cluster
 from tests.golden import check_golden, digest
 
-PACKAGES = (engines, models, doctor, hosted, checkpoints, prefix_cache)
+HOSTING = ("engines", "models", "doctor", "hosted", "checkpoints", "prefix_cache")
 LONG = 400
 """Characters of a value above which a digest stands for it."""
 
@@ -31,9 +33,8 @@ def written(value) -> str:
 
 MODULES = [
     importlib.import_module(found.name)
-    for package in PACKAGES
-    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
-    if "torch_compat" not in found.name
+    for found in pkgutil.walk_packages(cluster.__path__, "cluster.")
+    if "torch_compat" not in found.name and not found.name.endswith("__main__")
 ]
 
 
@@ -53,12 +54,12 @@ def told_of(module):
     """Constants, defaults of functions and of classes, and what classes state."""
     for name, value in vars(module).items():
         own = getattr(value, "__module__", module.__name__) == module.__name__
-        if re.fullmatch(r"_?[A-Z][A-Z0-9_]+", name) and not inspect.isclass(value):
+        if re.fullmatch(r"_?[A-Z][A-Z0-9_]+", name) and not inspect.isclass(value) and value != {}:
             yield f"{name} = {written(value)}"
         elif own and inspect.isfunction(value):
             yield from defaults_of(name, value)
         elif own and inspect.isclass(value):
-            if not getattr(value.__init__, "__module__", "").startswith("jinja2."):
+            if not getattr(value.__init__, "__module__", "").startswith(("jinja2.", "argparse")):
                 yield from defaults_of(name, value)
             for inner, stated in vars(value).items():
                 if inspect.isfunction(stated) and not inner.startswith("__"):
@@ -69,10 +70,13 @@ def told_of(module):
                     yield f"{name}.{inner} = {written(stated)}"
 
 
-def test_constants_and_defaults_are_on_record():
+@pytest.mark.parametrize(("name", "hosting"), [("engines_defaults", True), ("cluster_defaults", False)])
+def test_constants_and_defaults_are_on_record(name, hosting):
     said = []
     for module in MODULES:
+        if (module.__name__.split(".")[1] in HOSTING) is not hosting:
+            continue
         lines = [line for line in told_of(module) if not line.endswith("= ")]
         said += [f"{module.__name__}:"] if lines else []
         said += [f"  {line if len(line) <= LONG else f'{line[:80]}... {digest(line)}'}" for line in lines]
-    check_golden("engines_defaults", "\n".join(said))
+    check_golden(name, "\n".join(said))

@@ -1,0 +1,287 @@
+"""A driver in virtual time: whom it asks, what it gives out, writes and says, as on record in ``tests/golden``."""
+
+import asyncio
+import heapq
+import itertools
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+
+from cluster.config.settings import ClusterSettings
+from cluster.driver import driver as module
+from cluster.driver.replica_pool import ReplicaPool
+from cluster.engines.base import EngineError
+from cluster.errors import RunFailedError
+from cluster.runner.messages import NewReplica, Report
+from cluster.storage.lock import LeaseLostError
+from tests.said import Said, Thing
+from tests.toy import ToySuite
+
+SUITE = ToySuite(episodes=6)
+PLAN = [episode.assigned(player, "") for player in ("m", "oracle") for episode in SUITE.plan()]
+NAMES = {episode.id: f"{episode.player}{episode.index}" for episode in PLAN}
+
+
+def shown(value):
+    """Rows and episodes by the names of these, replicas by theirs."""
+    if isinstance(value, pa.Table):
+        return shown(value["episode_id"].to_pylist())
+    if isinstance(value, list | tuple):
+        return f"[{' '.join(map(shown, value))}]"
+    if isinstance(value, Report):
+        return f"report of {shown(value.finished or [])}"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return NAMES.get(getattr(value, "id", value if isinstance(value, str) else None)) or str(
+        getattr(value, "name", value)
+    )
+
+
+class Clock:
+    """Time that goes on when nobody has anything left to do."""
+
+    def __init__(self, said):
+        self._order, self._said, self._sleep = itertools.count(), said, asyncio.sleep
+        self.begin()
+
+    def begin(self):
+        self.now, self._sleepers = 0.0, []
+
+    async def sleep(self, seconds):
+        woken = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._sleepers, (self.now + seconds, next(self._order), woken))
+        await woken
+
+    async def during(self, work):
+        """Play work to its end; an hour is too long."""
+        task = asyncio.ensure_future(work)
+        while not task.done() and self.now < 3600:
+            for _ in range(20):
+                await self._sleep(0)
+            if self._sleepers and not task.done():
+                self.now, _, woken = heapq.heappop(self._sleepers)
+                if not woken.done():
+                    woken.set_result(None)
+        assert task.done()
+        return task.result()
+
+    def tell(self, *words):
+        self._said(f"{self.now:6.2f}", *words)
+
+
+class Scripted:
+    """A runner that reports as its script says: each step is seconds, rows, and what else is in the report, or an error."""
+
+    def __init__(self, clock, name, steps):
+        self.clock, self.name, self.steps, self.held = clock, name, iter(steps), []
+
+    async def node(self):
+        return "n" + self.name[-1]
+
+    async def exchange(self, given):
+        said = f"{self.name} is given {shown(given.episodes)}, {given.remaining} remain"
+        said += f", new {shown(given.replicas)}" if given.replicas else ""
+        said += f", gone {shown(given.removed)}" if given.removed else ""
+        self.clock.tell(said + ", drains" * given.draining)
+        self.held += given.episodes
+        seconds, rows, more = next(self.steps, (1.0, 99, {}))
+        await self.clock.sleep(seconds)
+        if isinstance(more, Exception):
+            raise more
+        finished, self.held = self.held[:rows], self.held[rows:]
+        table = pa.table({"episode_id": [each.id for each in finished]}) if finished else None
+        return Report(table, **{"room": 4, "running": len(self.held), **more})
+
+    def end(self):
+        self.clock.tell(f"{self.name} is ended")
+
+
+class Pool(ReplicaPool):
+    """Replicas that come and go by a script: seconds, name, node or None where it is lost."""
+
+    script = ()
+
+    async def keep(self):
+        self.progress.clock.tell("the pool is kept")
+        for seconds, name, node in self.script:
+            await self.progress.clock.sleep(seconds)
+            self.stats.replicas_up += 1 if node else -1
+            if node:
+                self._assign(NewReplica(name, None, 4), node)
+            else:
+                self._unassign(name)
+        await asyncio.Event().wait()
+
+    def lost(self, replicas):
+        if replicas:
+            self.progress.clock.tell("lost", *replicas)
+
+
+@pytest.fixture
+def world(capsys, monkeypatch, tmp_path):
+    """Makes drivers whose surroundings only tell what is asked of them."""
+    said = Said(capsys, tmp_path)
+    clock = Clock(said)
+
+    async def in_this_thread(function, *given):
+        return function(*given)
+
+    def noted(name, result=None):
+        def called(*given, **named):
+            clock.tell(name, *map(shown, given), *(f"{key}={shown(value)}" for key, value in named.items()))
+            answer = result(*given) if callable(result) else result
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        return called
+
+    def made(todo, scripts, hosted=None, commit=None, looks=(), live=True, engine="simulated", ranks=None, **cluster):
+        clock.begin()
+        states = iter(looks)
+        directory = SimpleNamespace(
+            name="the run", path=tmp_path / "run", check_claim=None, commit=noted("commit", commit)
+        )
+        directory.note_engines, directory.compact = noted("engines"), noted("compact")
+        stats = Thing(said, "stats", replicas_up=0, engines={"r": 1}, done=0, failed=0, stopping=None, seconds=7.5)
+        stats.finished, stats.report = noted("finished"), noted("reported")
+        stats.runner_ended = noted("ended")
+        left = iter([None])
+        stats.to_json, stats.seconds_left = (lambda: {"n": 1}), lambda: next(left, 2.5)
+        progress = SimpleNamespace(say=noted("say"), update=noted("shown"), clock=clock)
+        watch = SimpleNamespace(ranks=ranks, add=noted("watch"), look=lambda: next(states, None))
+        writer = SimpleNamespace(close=noted("closed"), numbers=noted("numbers"), add=noted("heard"))
+        writer.gone = lambda names: names and noted("no longer running")(list(names))
+        writer.listener = noted("listener", "a listener" if live else None)
+        journal = SimpleNamespace(write=noted("journal", LeaseLostError("taken over") if scripts is None else None))
+        monkeypatch.setattr(module, "SpendingJournal", noted("journal of", journal))
+        monkeypatch.setattr(module, "StopWatch", SimpleNamespace(of=noted("watch of", watch)))
+        monkeypatch.setattr(module, "LiveWriter", SimpleNamespace(of=noted("live log of", writer)))
+        played = {name: iter(each) for name, each in (scripts or {}).items()}
+
+        def create(name, suite, decoding, policy, turn, listener):
+            clock.tell("create", name, suite is SUITE, decoding, policy, turn, listener)
+            return Scripted(clock, name, next(played.get(name, iter(())), ()))
+
+        monkeypatch.setattr(module.actors, "create_runner", create)
+        counted = lambda cluster, model: 5 if cluster.runners == "auto" else cluster.runners  # noqa: E731
+        monkeypatch.setattr(module.capacity, "count_runners", counted)
+        settings = SimpleNamespace(suite=SUITE, decoding="choice", balanced=ranks is not None)
+        settings.model = SimpleNamespace(name="m", engine=engine)
+        settings.cluster = ClusterSettings(**{"commit_seconds": 2.0, "grace_seconds": 3.0, "runners": 2, **cluster})
+        watcher = SimpleNamespace(log=noted("log"))
+        return module.Driver(settings, todo, directory, stats, progress, watcher, hosted)
+
+    time = SimpleNamespace(monotonic=lambda: clock.now, time=lambda: clock.now)
+    monkeypatch.setattr(module, "time", time)
+    virtual = {"sleep": clock.sleep, "to_thread": in_this_thread}
+    monkeypatch.setattr(module, "asyncio", SimpleNamespace(**{**vars(asyncio), **virtual}))
+    monkeypatch.setattr(module.os, "cpu_count", lambda: 3)
+    monkeypatch.setattr(module.stop_signals, "received", [])
+    return SimpleNamespace(said=said, clock=clock, made=made, noted=noted)
+
+
+async def played(world, title, driver):
+    """Tell how a run goes and how it ends."""
+    world.said(f"--- {title}:", *(f"{lane.name} {len(lane.queue)} x{lane.runners}" for lane in driver._lanes))
+    try:
+        await world.clock.during(driver.run())
+    except (RunFailedError, EngineError, ValueError) as error:
+        world.clock.tell(f"{type(error).__name__}: {error}")
+    world.said("unwritten", shown([*map(shown, driver._pending)]))
+
+
+async def test_runs(world, monkeypatch):
+    monkeypatch.setattr(module, "ReplicaPool", Pool)
+    monkeypatch.setattr(module, "SIGNAL_SECONDS", 0.5)
+    m, built_in = PLAN[:6], PLAN[6:]
+    one, two = "m/runner-0", "m/runner-1"
+    monkeypatch.setattr(Pool, "script", [(0.2, "r0", "n0"), (0.1, "r1", "n1"), (1.4, "r0", None), (0.8, "r2", "n0")])
+    first = [(0.5, 0, {}), (0.5, 1, {}), (0.5, 0, {}), (0.5, 1, {"lost": ("r9",)})]
+    usual = {one: [first, []], two: [[(0.4, 0, {}), (0.8, 2, {"heard": "lines"}), *[(0.8, 1, {"room": 1})] * 4]]}
+    await played(world, "two runners, one of them without a replica for a while", world.made(m, usual))
+    built = {f"built-in/runner-{number}": [] for number in range(3)}
+    await played(world, "built-in players", world.made(built_in, built, runners=9))
+    monkeypatch.setattr(Pool, "script", [(0.0, "r0", "n0"), (9.9, "r0", None), (0.0, "r1", "n0")])
+    begins = (0.1, 0, {})
+    dead = (1.0, 0, TimeoutError("no answer\nfor long"))
+    dies = {one: [[begins, (1.0, 1, {}), dead], [(1.0, 0, {"room": 2}), dead], []]}
+    await played(world, "a runner dies", world.made(m[:3], dies, runners=1))
+    monkeypatch.setattr(module, "RUNNER_DEATHS", 2)
+    for played_between in (0, 1):
+        dies = {one: [[begins, dead], [begins, (0.5, played_between, {}), dead], [dead]]}
+        await played(world, f"it dies again, {played_between}", world.made(m[:2], dies, runners=1))
+    for resumable in (True, False):
+        closed = {"engine_closed": "the budget is spent", "resumable": resumable}
+        driver = world.made(m[:3], {one: [[begins, (1.0, 1, closed)]]}, runners=1, live=False)
+        await played(world, f"the engine closes, {resumable}", driver)
+    needed = SimpleNamespace(needed={m[0].id, m[1].id})
+    looks = [SimpleNamespace(needed={each.id for each in m}), needed, needed, None]
+    slow = {one: [[(0.5, 0, {"room": 1}), *[(1.5, 1, {"room": 1})] * 9]]}
+    await played(world, "a rule stops it", world.made(m, slow, runners=1, looks=looks))
+
+    async def signal(*seconds):
+        for each in seconds:
+            await world.clock.sleep(each)
+            module.stop_signals.received.append(15)
+
+    for seconds, step in (((0.8,), 2.0), ((0.8,), 9.0), ((0.8, 1.0), 9.0)):
+        module.stop_signals.received.clear()
+        driver = world.made([*m, *built_in], {one: [[begins, *[(step, 1, {"room": 1})] * 9]], **built}, runners=1)
+        sending = asyncio.ensure_future(signal(*seconds))
+        await played(world, f"signals after {seconds}, steps of {step:g} s", driver)
+        sending.cancel()
+    module.stop_signals.received.clear()
+    errors = iter([OSError("full"), OSError("full"), None, None, *[OSError("full for good")] * 99])
+    full = {one: [[begins, *[(2.1, 1, {"room": 3})] * 2, (9.0, 1, {}), (3.0, 0, EngineError("broken"))]]}
+    driver = world.made(m, full, runners=1, commit=lambda rows: next(errors))
+    compacting = driver.directory.compact
+
+    async def slowly():
+        compacting()
+        await world.clock.sleep(5.0)
+
+    monkeypatch.setattr(driver, "_compact", slowly)
+    await played(world, "a full disk, and an error that nobody expects", driver)
+    monkeypatch.setattr(module, "COMMIT_TRIES", 2)
+
+    def commits(rows):
+        error = next(errors)
+        driver._pending += [rows] * (error is None)  # finished meanwhile
+        return error
+
+    for said in ([], [OSError("once"), None]):
+        errors = itertools.chain(said, itertools.repeat(OSError("full")))
+        driver = world.made(m, {one: [[begins, *[(2.1, 1, {"room": 3})] * 9]]}, runners=1, commit=commits)
+        await played(world, "a disk that stays full", driver)
+    driver = world.made([], None)
+    driver.directory.compact = lambda: (_ for _ in ()).throw(OSError("no room"))
+    await driver._compact()
+    await played(world, "taken over by another driver", driver)
+    world.said.check("driver_runs")
+
+
+def test_drivers(world, monkeypatch):
+    def kind(runner):
+        if isinstance(runner, Scripted):
+            return "Ray's"
+        player = runner.model and (runner.model.decoding, runner.model.router.policy)
+        return runner.suite is SUITE, player, runner._listener
+
+    pool = lambda title: lambda *given: world.noted(title, "a pool")(*map(sort, given))  # noqa: E731
+    sort = lambda each: each if hasattr(each, "parts") else type(each).__name__  # noqa: E731
+    monkeypatch.setattr(module, "ReplicaPool", pool("pool of"))
+    for hosted, given in itertools.product(
+        (None, pool("hosted pool of")),
+        ({}, {"engine": None}, {"runners": 4}, {"engine": None, "runners": 4}, {"engine": None, "address": "auto"}),
+    ):
+        ranks = {each.id: number % 4 for number, each in enumerate(PLAN)} if "runners" in given else None
+        driver = world.made(
+            PLAN[::-1], {}, hosted, ranks=ranks, **{"runners": "auto", "policy": "round_robin", **given}
+        )
+        for lane in driver._lanes:
+            order = [each.id for each in lane.queue.take(99)]
+            runner = driver._create_runner(lane, "name", 3)
+            world.said(given, lane.name, shown(order), lane.runners, lane.pool, kind(runner))
+    world.said.check("drivers")
