@@ -154,7 +154,7 @@ class ReplicaPool:
             self.stats.replicas_wanted = len(pending)
             try:
                 if not pending:
-                    raise RunFailedError("the GPUs of all replicas were given up")
+                    raise RunFailedError("the cluster has no room for a replica anymore")
                 # With ``fit``, nodes that join are noticed at the next round; else only the end of a slot matters.
                 timeout = NODE_CHECK_SECONDS if fit else None
                 done, _ = await asyncio.wait(pending, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
@@ -194,15 +194,17 @@ class ReplicaPool:
                 await self._keep_log(name, handle, place, str(_reason(error)))
                 given_up = self._note_failure(name, place, error)
             finally:
-                if not died:  # it may still be alive: let the engine release its resources
-                    with contextlib.suppress(Exception):
-                        account = await within(CLOSE_SECONDS, handle.close.remote())
-                        if account is not None:
-                            await self._note(name, account)
-                if given_up:
-                    self._held.append(handle)
-                else:
-                    actors.end_actor(handle)
+                try:
+                    if not died:  # it may still be alive: let the engine release its resources
+                        with contextlib.suppress(Exception):
+                            account = await within(CLOSE_SECONDS, handle.close.remote())
+                            if account is not None:
+                                await self._note(name, account)
+                finally:  # also where the run ends meanwhile
+                    if given_up:
+                        self._held.append(handle)
+                    else:
+                        actors.end_actor(handle)
             if given_up and capacity.replicas_that_fit(self.settings.model) - len(self._held) < self._wanted:
                 return
             if not died:

@@ -7,12 +7,15 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
+from ray.exceptions import RayActorError, RayTaskError
 
 from cluster.config.settings import ClusterSettings
 from cluster.driver import driver as module
+from cluster.driver import replica_pool, start_failures
 from cluster.driver.replica_pool import ReplicaPool
-from cluster.engines.base import EngineError
-from cluster.errors import RunFailedError
+from cluster.engines.base import Account, EngineError, EngineSettingsError, HubBusyError
+from cluster.errors import RunFailedError, UserError
+from cluster.ray_backend.actors import Place
 from cluster.runner.messages import NewReplica, Report
 from cluster.storage.lock import LeaseLostError
 from tests.said import Said, Thing
@@ -285,3 +288,149 @@ def test_drivers(world, monkeypatch):
             runner = driver._create_runner(lane, "name", 3)
             world.said(given, lane.name, shown(order), lane.runners, lane.pool, kind(runner))
     world.said.check("drivers")
+
+
+class Actor:
+    """A replica's actor by a script: what its start tells or raises, its health after so many checks, its accounts."""
+
+    def __init__(self, clock, name, tell, started=None, health=(), accounts=(), place="n0/0/log"):
+        node, gpus, logs = place.split("/")
+        self.place = self._method(None, Place(node, f"host of {node}", tuple(gpus), tuple(filter(None, [logs]))))
+        self.start = self._method("start", started or {"batch": 4, "metered": bool(accounts)}, 1.0)
+        checks = itertools.chain(health, itertools.repeat(None))
+        self.check_health = self._method("check" if health else None, lambda: next(checks))
+        settled = itertools.chain(accounts, itertools.repeat(accounts[-1] if accounts else None))
+        self.settle = self._method("settle", lambda: next(settled), 0.5)
+        self.close = self._method("close", lambda: next(settled))
+        self.clock, self.name, self.tell = clock, name, tell
+
+    def _method(self, called, answer, seconds=0.0):
+        async def remote(*given):
+            if called:
+                self.tell(called, self.name, *given)
+            await self.clock.sleep(max(seconds, given[1] if called == "settle" else 0.0))
+            found = answer() if callable(answer) else answer
+            if isinstance(found, Exception):
+                raise found
+            return dict(found) if isinstance(found, dict) else found
+
+        return SimpleNamespace(remote=remote)
+
+
+async def test_replicas(capsys, monkeypatch, tmp_path):
+    said = Said(capsys, tmp_path)
+    clock = Clock(said)
+    task = lambda error: RayTaskError("start", "trace", error)  # noqa: E731
+
+    async def in_this_thread(function, *given):
+        return function(*given)
+
+    async def wait(tasks, timeout=None, **given):
+        if timeout is None:
+            return await asyncio.wait(tasks, **given)
+        sleeper = asyncio.ensure_future(clock.sleep(timeout))
+        done, pending = await asyncio.wait([*tasks, sleeper], **given)
+        sleeper.cancel()
+        return done - {sleeper}, pending - {sleeper}
+
+    async def read_log(handle, place):
+        if handle.name == "replica-0.1":
+            raise TimeoutError
+        return f"output of {handle.name} at {place.logs}"
+
+    virtual = {"sleep": clock.sleep, "to_thread": in_this_thread, "wait": wait}
+    monkeypatch.setattr(replica_pool, "asyncio", SimpleNamespace(**{**vars(asyncio), **virtual}))
+    monkeypatch.setattr(start_failures, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(replica_pool.actors, "end_actor", lambda handle: clock.tell("end", handle.name))
+    monkeypatch.setattr(replica_pool.actors, "read_log", read_log)
+    monkeypatch.setattr(replica_pool, "keep_output", lambda path, text: clock.tell("keep", path, repr(text)))
+    monkeypatch.setattr(replica_pool, "SETTLE_SECONDS", 2.0)
+    model = SimpleNamespace(name="m")
+
+    async def kept(title, seconds, scripts=(), lost=(), fit=2, writes=(), spent=(0.0, 0.0), **cluster):
+        clock.begin()
+        said(f"--- {title}")
+        errors = iter(writes)
+
+        def create(name, of):
+            clock.tell("create", name, of is model)
+            return Actor(clock, name, clock.tell, **dict(scripts).get(name, {}))
+
+        def write():
+            error = next(errors, None)
+            clock.tell("written" if error is None else f"not written: {error}")
+            if error is not None:
+                raise error
+
+        monkeypatch.setattr(replica_pool.actors, "create_replica", create)
+        rooms = iter(fit if isinstance(fit, list) else [])
+        last = fit if isinstance(fit, int) else fit[-1]
+        monkeypatch.setattr(replica_pool.capacity, "replicas_that_fit", lambda of: next(rooms, last))
+        given = {"replicas": 2, "health_seconds": 5.0, "health_timeout": 0.5, **cluster}
+        stats = Thing(said, "stats", engines={}, replicas_up=0, replicas_lost=0, replicas_wanted=0)
+        stats.replica_up = lambda: setattr(stats, "replicas_up", stats.replicas_up + 1)
+        stats.replica_spent = lambda *given: clock.tell("spent", *given)
+        progress = SimpleNamespace(at=lambda stage: clock.tell("stage", stage))
+        note = lambda name, spending: clock.tell("note", name, spending)  # noqa: E731
+        now = SimpleNamespace(total=spent[0], highest=spent[1])
+        journal = SimpleNamespace(note=note, write=write, now=now)
+        settings = SimpleNamespace(model=model, cluster=ClusterSettings(**given))
+        pool = ReplicaPool(settings, stats, progress, journal, tmp_path / "run/logs")
+        pool.add_runner("runner", "n0")
+        count = lambda: f"{stats.replicas_up} of {stats.replicas_wanted} up, {stats.replicas_lost} lost"  # noqa: E731
+
+        async def look():
+            for time, name in [*lost, (seconds, "")]:
+                await clock.sleep(time - clock.now)
+                clock.tell(
+                    count(), {name: (each.batch, each.metered) for name, each in pool.replicas_of("runner").items()}
+                )
+                pool.lost([name])
+
+        looking, keeping = asyncio.ensure_future(look()), asyncio.ensure_future(pool.keep())
+        await clock.during(asyncio.wait([looking, keeping], return_when=asyncio.FIRST_COMPLETED))
+        before = len(said.lines)
+        looking.cancel()
+        keeping.cancel()
+        try:
+            await clock.during(keeping)
+        except (RunFailedError, UserError) as error:
+            said(f"{type(error).__name__}: {error}")
+        except asyncio.CancelledError:
+            said("canceled")
+        said.lines[before:] = sorted(said.lines[before:])
+        said(count(), stats.engines)
+
+    accounts = [Account(0.0, 0.0, 0.0, 0), Account(1.0, 0.5, 0.25, 3), Account(2.0, 0.0, 0.5, 9, counted_before=0.125)]
+    facts = {"batch": 7, "metered": True, "facts": {"cache_blocks": 3}}
+    scripts = {"replica-0.0": {"started": facts, "accounts": accounts}, "replica-0.1": {"place": "n1//log"}}
+    scripts["replica-1.0"] = {"place": "n1/12/", "health": [None, task(ValueError("no heartbeat\nat all"))]}
+    scripts["replica-1.1"] = {"place": "n1/12/", "health": [TimeoutError()], "started": {"batch": 1, "metered": False}}
+    scripts["replica-1.2"] = {"health": [RayActorError()]}
+    await kept("replicas die", 28, scripts, [(7, "replica-0.0"), (12, "none")], spent=(1.5, 0.25))
+    full = OSError("full")
+    await kept("a full disk", 9, scripts, writes=[full, full, None, full], replicas=1)
+    monkeypatch.setattr(replica_pool, "JOURNAL_TRIES", 3)
+    await kept("a disk that stays full", 99, scripts, writes=[full] * 9, replicas=1)
+
+    broken = {f"replica-0.{n}": {"started": task(ValueError(f"CUDA error {n}"))} for n in range(9)}
+    other = {f"replica-1.{n}": {"place": "n1/1/"} for n in range(9)}
+    await kept("a broken GPU beside a good one", 40, broken | other, fit=2)
+    await kept("a broken GPU and room for another replica", 40, broken | other, fit=3)
+    await kept("as many as fit", 40, {}, [(7, "replica-0.0")], fit=[1, 1, 2, 0, 3, 1], replicas="fit")
+    await kept("a broken GPU where as many as fit are wanted", 40, broken | other, fit=[2, 1], replicas="fit")
+    await kept("a cluster whose nodes have gone", 40, fit=0, replicas="fit")
+    later = {f"replica-0.{n}": {"started": task(ValueError("odd"))} for n in range(1, 9)}
+    await kept("the only GPU breaks", 60, later, [(3, "replica-0.0")], fit=1, replicas=1)
+    for name, error in (
+        ("an unknown model", ValueError("m is not a valid model identifier")),
+        ("wrong settings", EngineSettingsError("seed=x")),
+        ("a busy hub", HubBusyError("429 of the hub", retry_after=40.0)),
+        ("a taken port", EngineError("Address already in use")),
+        ("whatever", EngineError("whatever 7")),
+        ("an error without words", EngineError("")),
+    ):
+        each = {"started": task(error), "place": "n0//"}
+        script = {f"replica-0.{n}": each for n in range(99)} | {"replica-1.0": {"place": "n1//"}}
+        await kept(name, 50, {**script, **{f"replica-1.{n}": each | {"place": "n1//"} for n in range(99)}})
+    said.check("replicas")
