@@ -27,6 +27,23 @@ _SAMPLED = {
 """Parameters that ``extra_body`` may take out but not set, with the setting of ``model.sampling`` that does."""
 
 
+def check_extra_body(extra_body: Mapping[str, Any]) -> None:
+    """See that further parameters of a chat completion are none that is set elsewhere.
+
+    Raises:
+        ValueError: one is.
+    """
+    reserved = sorted(_RESERVED & set(extra_body))
+    if reserved:
+        raise ValueError(f"model.engine.extra_body: {', '.join(reserved)} cannot be set there")
+    for name, value in extra_body.items():
+        # Null takes one out that would be sent.
+        if value is None:
+            continue
+        if name in _SAMPLED:
+            raise ValueError(f"model.engine.extra_body: set {name} as model.sampling.{_SAMPLED[name]}")
+
+
 @dataclass(frozen=True)
 class RequestForm:
     """What of a request is the same for all turns, and how an endpoint wants it."""
@@ -51,15 +68,7 @@ class RequestForm:
             raise ValueError(
                 "reasoning=true: such models draw at temperature 1 and top_p 1 only: model.sampling.temperature=1"
             )
-        reserved = sorted(_RESERVED & set(self.extra_body))
-        if reserved:
-            raise ValueError(f"model.engine.extra_body: {', '.join(reserved)} cannot be set there")
-        for name, value in self.extra_body.items():
-            # Null takes one out that would be sent.
-            if value is None:
-                continue
-            if name in _SAMPLED:
-                raise ValueError(f"model.engine.extra_body: set {name} as model.sampling.{_SAMPLED[name]}")
+        check_extra_body(self.extra_body)
 
     def body(self, request: Request) -> dict[str, Any]:
         """What is sent for one turn."""

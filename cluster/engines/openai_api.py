@@ -14,7 +14,7 @@ from typing import Any, Literal
 from cluster.engines.api_endpoint import Endpoint
 from cluster.engines.api_engine import ApiEngine
 from cluster.engines.api_limited import LimitedEndpoint
-from cluster.engines.api_request import RequestForm, model_reasons
+from cluster.engines.api_request import RequestForm, check_extra_body, model_reasons
 from cluster.engines.api_secrets import check_base_url, check_no_secrets, read_headers, read_key
 from cluster.engines.base import MANY, Capabilities, Sampling
 from cluster.engines.limits import AdaptiveConcurrency, PerMinute
@@ -123,9 +123,11 @@ class OpenAIEngine(ApiEngine):
         """Check, before anything is stored or started, that settings hold no secret and what they need is installed.
 
         Raises:
-            ValueError: a secret or a missing package; the message repeats no secret.
+            ValueError: a secret, a missing package, or a further parameter that is set elsewhere; the message repeats no
+                secret.
         """
         check_no_secrets(settings)
+        check_extra_body(settings.get("extra_body") or {})
         if importlib.util.find_spec("httpx") is None:
             raise ValueError("model=openai needs the Python package httpx: pip install httpx")
 

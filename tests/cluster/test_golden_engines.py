@@ -612,7 +612,7 @@ def journal(happens, lines="") -> str:
 
 def gemini_answer(key="t", answer=None, error=None):
     """An answer of a job as Google's client has it."""
-    data = SimpleNamespace(model_dump_json=lambda **how: json.dumps(answer)) if answer is not None else None
+    data = SimpleNamespace(model_dump=lambda **how: answer) if answer is not None else None
     return formats._gemini_answer(SimpleNamespace(metadata=key and {"key": key}, response=data, error=error))
 
 

@@ -299,7 +299,7 @@ def _gemini_answer(given: Any) -> tuple[str, Mapping[str, Any]]:
 
 def plain_text(error: Any) -> str:
     """A client's error object as the JSON of an endpoint's error."""
-    return json.dumps({"error": plain(error)}) if hasattr(error, "model_dump_json") else "{}"
+    return json.dumps({"error": plain(error)}) if hasattr(error, "model_dump") else "{}"
 
 
 def _gemini_status(error: Any) -> int:

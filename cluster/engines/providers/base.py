@@ -11,6 +11,7 @@ import dataclasses
 import importlib.util
 import json
 import pkgutil
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,6 +34,14 @@ from cluster.engines.spend import UNTIL_BILLED, Spend
 from envs.settings import Count, NotNegative, Positive, Seconds
 from evals.types import Reply
 
+OWN_FIELDS = frozenset(
+    {"background", "candidate_count", "contents", "http_options", "input", "logprobs", "messages", "model", "n"}
+    | {"response_logprobs", "stream", "system", "system_instruction", "top_logprobs"}
+)
+"""What the engine itself writes into a request, by any provider's name, and where it is sent; ``extra_body`` may not
+touch it."""
+TOKEN_LIMITS = frozenset({"max_completion_tokens", "max_output_tokens", "max_tokens"})
+"""Names of the most tokens of a reply, by which costs are reserved."""
 NO_LABELS = "this provider gives no probabilities of labels; the suite's written answers need none"
 
 
@@ -211,6 +220,7 @@ class ProviderEngine(ApiEngine, abc.ABC):
             raise ValueError(f"this engine needs the Python package {cls.package}: pip install 'raycade[{cls.extra}]'")
         if settings.get("batch") is True and not cls.batches:
             raise ValueError("model.engine.batch=true: raycade has no batch jobs of this provider")
+        cls.check_extra_body(settings.get("extra_body") or {})
         prices = ("prompt_price", "completion_price")
         missing = [name for name in prices if settings.get(name) is None]
         if len(missing) == 1 and not cls._knows_prices(settings):
@@ -220,6 +230,23 @@ class ProviderEngine(ApiEngine, abc.ABC):
             )
         if settings.get("spend_cap") is not None and not cls._has_prices(settings):
             raise ValueError(f"model.engine.spend_cap: {cls.price_note(settings)}")
+
+    @classmethod
+    def check_extra_body(cls, extra_body: Mapping[str, Any]) -> None:
+        """See that further parameters of a request are none that is set elsewhere.
+
+        Raises:
+            ValueError: one is.
+        """
+        settings = {_snake_case(name): setting for setting, name in cls.sampled.items()}
+        settings |= dict.fromkeys(TOKEN_LIMITS, "max_tokens")
+        for name, value in extra_body.items():
+            known = _snake_case(name)  # some clients take maxOutputTokens as well
+            if known in OWN_FIELDS:
+                raise ValueError(f"model.engine.extra_body: {name} cannot be set there")
+            # Null takes out a parameter that is sent by default, but without a limit nothing bounds what a reply costs.
+            if known in TOKEN_LIMITS or (known in settings and value is not None):
+                raise ValueError(f"model.engine.extra_body: set {name} as model.sampling.{settings[known]}")
 
     @classmethod
     def _knows_prices(cls, settings: Mapping[str, Any]) -> bool:
@@ -366,6 +393,11 @@ class ProviderEngine(ApiEngine, abc.ABC):
         if self.keeps_reasoning and answer.kept is not None and not request.labels:
             self._thoughts.keep(request, reply.text, answer.kept)
         return reply
+
+
+def _snake_case(name: str) -> str:
+    """``max_output_tokens`` of ``maxOutputTokens``."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
 def _is_installed(package: str) -> bool:

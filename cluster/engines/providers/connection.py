@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Protocol
 
+from cluster.engines.api_answer import whole
 from cluster.engines.api_endpoint import CONNECT_SECONDS, HEALTH_SECONDS, MOST_BYTES
 from cluster.engines.api_errors import EndpointError
 from cluster.engines.providers.errors import endpoint_error
@@ -155,6 +155,17 @@ def plain(answer: Any) -> Any:
     Raises:
         EndpointError: the client returned something else.
     """
-    if not hasattr(answer, "model_dump_json"):
+    if not hasattr(answer, "model_dump"):
         raise EndpointError(f"the answer is {type(answer).__name__}, not what was asked for", unreadable=True)
-    return json.loads(answer.model_dump_json(exclude_none=True, warnings=False))
+    return _whole(answer.model_dump(mode="json", exclude_none=True, warnings=False))
+
+
+def _whole(value: Any) -> Any:
+    """JSON without halves of surrogate pairs, which no client sends back; ``model_dump_json`` fails at them."""
+    if isinstance(value, str):
+        return whole(value)
+    if isinstance(value, list):
+        return [_whole(each) for each in value]
+    if isinstance(value, dict):
+        return {whole(name): _whole(each) for name, each in value.items()}
+    return value

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from cluster.engines.api_answer import Answer, Usage, token_count, usage_in_parts, whole
+from cluster.engines.api_answer import MOST_TOGETHER, Answer, Usage, token_count, usage_in_parts, whole
+from cluster.engines.api_errors import EndpointError
 from cluster.engines.api_request import TOP_LOGPROBS
 from cluster.engines.base import MANY, Capabilities, Request
 from cluster.engines.providers.base import ProviderEngine
@@ -65,6 +66,20 @@ class GeminiEngine(ProviderEngine):
             without_labels="model.engine.thinking_tokens=0 switches off the thoughts that stand in the way",
         )
 
+    @classmethod
+    def check_extra_body(cls, extra_body: Mapping[str, Any]) -> None:
+        """As of the base class; the client sends no field that it does not know."""
+        super().check_extra_body(extra_body)
+        if not extra_body:
+            return
+        from google.genai import types
+
+        known = set(types.GenerateContentConfig.model_fields)
+        known |= {field.alias for field in types.GenerateContentConfig.model_fields.values() if field.alias}
+        unknown = sorted(set(extra_body) - known)
+        if unknown:
+            raise ValueError(f"model.engine.extra_body: Google's client knows no {' and no '.join(unknown)}")
+
     @property
     def thinks(self) -> bool:
         """False: unlike others, these models draw their thoughts at any temperature."""
@@ -97,7 +112,10 @@ class GeminiEngine(ProviderEngine):
 
     async def ask(self, body: Mapping[str, Any]) -> Any:
         """One reply."""
-        contents, config = typed(body)
+        try:
+            contents, config = typed(body)
+        except ValueError:  # nothing was sent
+            raise EndpointError("the client takes no such request: see model.engine.extra_body", 400) from None
         found = await self._client.aio.models.generate_content(model=body["model"], contents=contents, config=config)
         return plain(found)
 
@@ -231,4 +249,6 @@ def _top(candidate: Mapping[str, Any]) -> dict[str, float]:
         if not -1e6 < value <= 0.01 or math.isnan(value):
             raise ValueError(value)
         found.setdefault(each["token"], min(value, 0.0))
+    if sum(map(math.exp, found.values())) > MOST_TOGETHER:
+        raise ValueError("probabilities that add up to more than 1")
     return found

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 
 from cluster.engines import api_answer
 from cluster.engines.api_answer import Answer, Usage
+from cluster.engines.api_errors import EndpointError
 from cluster.engines.api_request import RequestForm
 from cluster.engines.base import MANY, Capabilities, Request
 from cluster.engines.providers.base import ProviderEngine
@@ -95,6 +96,11 @@ class OpenAIClientEngine(ProviderEngine):
         if data.get("error"):
             limited = data["error"].get("code") == "rate_limit_exceeded"
             raise self.refusal_within(429 if limited else 500, data["error"])
+        status = data.get("status")
+        if status in ("failed", "cancelled"):
+            raise self.refusal_within(500, {"message": f"the response is {status}"})
+        if status in ("queued", "in_progress"):
+            raise EndpointError(f"the response is {status}, not an answer", unreadable=True)
         return _read_response(data)
 
     def read_usage(self, data: Any) -> Usage:

@@ -124,7 +124,7 @@ async def test_a_job_is_looked_for_though_the_clocks_differ_by_a_day_and_no_furt
     assert await made.candidates("key", ("one", "two"), since) == ["ahead", "behind"]
 
 
-TYPED = SimpleNamespace(model_dump_json=lambda **_: '{"x": 1}')
+TYPED = SimpleNamespace(model_dump=lambda **_: {"x": 1})
 """An answer as a provider's client has it."""
 
 
