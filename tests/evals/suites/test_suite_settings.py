@@ -43,7 +43,7 @@ KUMO = [
     {"numeric": 0.5, "domains": ["chemical"], "book": "table", "decoder": "strict"},
     {"tasks": "TASKS", "truths": 6, "actions": 9},
     {"history": 1, "feedback": "changed", "option_order": "shuffled", "max_steps": 3, "seeds": "training:4"},
-    *({"domains": domains} for domains in (["medicine"], [], ["medical", "medical"], ["TOY"])),
+    *({"domains": domains} for domains in (["medicine"], [], ["music", "music", "medical", "medical"], ["TOY"])),
     *({"difficulties": levels} for levels in (["medium"], ["easy", "4x6"], ["14x9"], "easi")),
     *(
         {"truths": 6},

@@ -139,6 +139,7 @@ ASSOCIATED = [
     ("abcdefgg", "10101011", "xxxxyyyy"),
     ("aabbccdd", "11001101", "abcdefgh"),
     ("aaaaaaabbb", "1111110000", "xxxxxyyyyy"),
+    *(("aabb", "1101", "xxxx"), ("aabbc", "11011", "xxyyy")),
     *(("aaaa", "1010", None), ("abcd", "1010", None), ("aabb", "1111", None), ("aabb", "0000", "xxyy")),
 ]
 
@@ -297,6 +298,7 @@ def test_scores_at_other_benchmarks_are_read_with_gaps(tmp_path):
         ("x,model\n1,a\n2\n", "line 3: has scores, but no model"),
         ("model,x\na,1\n ,2\n", "line 3: has scores, but no model"),
         ("", "model"),
+        (f"model,x\n{'a' * 200_000},1\n", r"scores.csv: cannot be read: field larger"),
     ):
         path.write_text(text)
         with pytest.raises(ValueError, match=told):

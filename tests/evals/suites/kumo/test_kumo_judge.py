@@ -255,7 +255,7 @@ def test_a_view_shows_what_remains_after_each_step_and_what_perfect_play_would_d
     assert view.facts["ending"] == row["ending"]
 
 
-def test_hard_games_are_viewed_without_a_search_and_judged_with_one_only_on_request():
+def test_hard_games_are_viewed_without_a_search_and_judged_with_one_only_on_request(monkeypatch):
     suite = KumoSuite(domains=["medical"], difficulties=["hard"], tasks_per_domain=1, repeats=1)
     puzzle = puzzles_of("medical", "hard", 1)[0]
     moves = puzzle.optimal_play
@@ -271,6 +271,11 @@ def test_hard_games_are_viewed_without_a_search_and_judged_with_one_only_on_requ
         view.steps[0].best == moves[0] and view.steps[0].regret == 0.25
     )  # another test than perfect play's: as stored
     assert not any("expected steps" in step.facts for step in view.steps)
+    other = dataclasses.replace(suite, seed=9)
+    monkeypatch.setattr("evals.suites.kumo.searched_game.optimal_play", lambda task: pytest.fail("searched"))
+    step = other.view({name.removeprefix("kumo."): value for name, value in row.items()}).steps[0]
+    assert (step.best, step.regret) == (None, None), "what is not on record"
+    monkeypatch.undo()
     searching = KumoSuite(domains=["medical"], difficulties=["hard"], tasks_per_domain=1, repeats=1, hard_regret=True)
     record = asyncio.run(play_episode(searching, searching.plan()[0], Following(*moves)))
     assert record.outcome.extra["regret"] == [0] * (len(moves) - 1)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from envs.kumo import OptimalSearch, generate_tasks, load_domain
+from envs.kumo.search import VERSION
 from evals.suites.kumo import KumoSuite, optima, searching
 from evals.suites.kumo import disk_cache as cache
 from evals.suites.kumo.searched_game import puzzles_of
@@ -139,10 +140,26 @@ def test_a_cache_that_cannot_be_written_fails_nothing(tmp_path, monkeypatch, fol
 
 
 def test_the_cache_stands_where_the_user_says(tmp_path, monkeypatch):
-    assert tmp_path / "cache" in cache.cache_folder().parents
-    monkeypatch.delenv("RAYCADE_CACHE")
+    def folder():
+        return str(cache.cache_folder()).replace(str(tmp_path), "HOME")
+
+    name = f"kumo/search-{VERSION}"
+    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert tmp_path / "xdg" / "raycade" in cache.cache_folder().parents
+    assert folder() == f"HOME/cache/{name}"
+    monkeypatch.setenv("RAYCADE_CACHE", "")
+    assert folder() == f"HOME/xdg/raycade/{name}"
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    assert folder() == f"HOME/.cache/raycade/{name}"
+    cache.keep("abc1", [4])
+    assert (tmp_path / f".cache/raycade/{name}/ab/abc1.json").is_file() and cache.recall("abc1") == [4]
+
+    def nobody():
+        raise RuntimeError("no home")
+
+    monkeypatch.setattr(Path, "home", nobody)
+    cache.keep("abc1", [5])
+    assert cache.cache_folder() is None and cache.recall("abc1") is None
 
 
 def test_the_oldest_entries_make_room(monkeypatch):
@@ -199,3 +216,6 @@ def test_an_entry_under_another_key_is_not_recalled():
     folder = cache.cache_folder() / "ab"
     (folder / "ab2.json").write_text((folder / "ab1.json").read_text())
     assert cache.recall("ab2") is None
+    for number, moves in enumerate([[], [0.5], [True], ["3"]]):
+        cache.keep(f"cd{number}", moves)
+        assert (cache.cache_folder() / "cd" / f"cd{number}.json").is_file() and cache.recall(f"cd{number}") is None

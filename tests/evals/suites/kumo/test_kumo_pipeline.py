@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import functools
 import itertools
 import json
 import os
@@ -9,22 +10,25 @@ import random
 import re
 import time
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 import yaml
 
-from envs.kumo import generate_tasks, load_domain, write_book
-from envs.kumo.likeness import shipped_profiles
+from envs.kumo import GenerationError, generate_tasks, load_domain, write_book
+from envs.kumo.likeness import Profile, shipped_profiles
 from envs.kumo.properties import range_of
 from envs.kumo.structure import Measured
 from envs.kumo.vocabulary import draw_names
 from evals.conversation import Conversation, PlayedTurn, Record
 from evals.ledger.records import plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
-from evals.suite import ledger_columns
+from evals.suite import ledger_columns, plan_for, play_episode
 from evals.suites.kumo.lab.pipeline import book_prompts, dialogue, model_text, prompts, tables
 from evals.suites.kumo.lab.pipeline import configure as configuring
+from evals.suites.kumo.lab.pipeline import folder as folders
 from evals.suites.kumo.lab.pipeline import proposals as proposing
+from evals.suites.kumo.lab.pipeline import suite as stage_suite
 from evals.suites.kumo.lab.pipeline.books import Draft, check_book, revise_book
 from evals.suites.kumo.lab.pipeline.books import write_book as write_by_model
 from evals.suites.kumo.lab.pipeline.configure import configure, patched, problems, read_body
@@ -34,11 +38,14 @@ from evals.suites.kumo.lab.pipeline.items import Estimate, most_calls, sample_it
 from evals.suites.kumo.lab.pipeline.model_text import NotDataError, brief, hidden_in, read_data
 from evals.suites.kumo.lab.pipeline.proposals import Proposal, choose, propose, read_proposals
 from evals.suites.kumo.lab.pipeline.reading import LONGEST_BOOK, ReadBack, compare, decide, lint_book, parse, table_from
+from evals.suites.kumo.lab.pipeline.saving import save_accepted
 from evals.suites.kumo.lab.pipeline.suite import KumoPipeline
 from evals.suites.kumo.lab.pipeline.tables import estimate_table
-from evals.types import Episode, Outcome, Reply, Turn, message
-from tests.golden import check_golden
-from tests.scripted_writer import as_reply, domain_body, proposal, true_table
+from evals.tables import WRITERS
+from evals.types import Episode, Outcome, PlayerError, Reply, Turn, message
+from tests.golden import check_golden, digest
+from tests.scripted_writer import as_reply, domain_body, game_of, proposal, stage_of, title_of, true_table
+from tests.viewer_runs import write_run
 
 EPISODE = Episode("kumo_pipeline", "x", "new", "propose", 0, 0, 1, "f", 9)
 CHAT = (message("user", "Write."),)
@@ -308,7 +315,7 @@ FAULTY = {
 }
 
 WRONG_PROPOSALS = [
-    *(proposal("Kites", title=title) for title in (7, "x" * 61, "!!!", "<b>Kites", "北京 42", "")),
+    *(proposal("Kites", title=title) for title in (7, ["x" * 60], "x" * 61, "!!!", "<b>Kites", "北京 42", "")),
     *(proposal("Kites", goal=goal) for goal in ("", " ", "Find\x1b]0;hit\x07 it.", "Find it.\u202e", "x" * 401, None)),
     *(proposal("Kites", truth=noun) for noun in ("kite", {"singular": "kite"}, {"singular": "x" * 41, "plural": "x"})),
     *(proposal("Kites", truths=truths) for truths in ([], [["x"]], "kite", ["x" * 81])),
@@ -317,7 +324,10 @@ WRONG_PROPOSALS = [
     {key: value for key, value in proposal("Kites").items() if key != "goal"},
 ]
 RIGHT_PROPOSALS = [
-    *(proposal("Kites", title=t) for t in ("../../etc/passwd", "-rf .", "Café & Bar", "3D  Printers", "a" * 60, "CON")),
+    *(
+        proposal("Kites", title=t)
+        for t in ("../../etc/passwd", "-rf .", "Café & Bar", "3D  Printers", "a" * 60, "CON", f"{'a' * 39} b")
+    ),
     proposal("Kites", goal="x" * 400, extra=1, truths=[*("abcdefghijklmnop"), "a"], actions=["b", "b"]),
 ]
 REPLIES = [
@@ -363,6 +373,7 @@ def test_what_is_proposed_and_configured_is_judged_as_on_record():
         [as_reply({**small, "notes": [f"n{n}"]}) for n in range(9)],
         ["just: text", "&a *b", as_reply(BODY)],
         [as_reply(mutated(_touching_and_twins))],
+        [as_reply(mutated(FAULTY["very many outcomes"])), as_reply(BODY)],
         [cut(as_reply(BODY)[:100]), as_reply(BODY)[80:]],
     ):
         parts += ["", "# Asked for a domain", *told(lambda c: configure(c, KITES, 12, 8, 2), *said)]
@@ -401,6 +412,14 @@ def test_a_domain_s_structure_has_bounds(density, steps, complaint, monkeypatch)
     monkeypatch.setattr(configuring, "measure", lambda domain, tasks: Measured(density, 0.1, steps))
     found = problems(KITES, BODY, 12, 8)
     assert len(found) == bool(complaint) and all(complaint in each for each in found)
+
+
+def test_a_domain_of_which_no_games_can_be_made_is_refused(monkeypatch):
+    def fail(domain, tasks):
+        raise GenerationError(f"{domain.name} has no {tasks} tasks")
+
+    monkeypatch.setattr(configuring, "measure", fail)
+    assert problems(KITES, BODY, 12, 8) == ["no games can be made of it: kites has no 5 tasks"]
 
 
 def test_only_truths_tests_and_notes_of_a_reply_count():
@@ -560,8 +579,20 @@ def test_books_are_read_judged_and_written_as_on_record():
         parts.append(f"{lint} {one.state} {two.state}: {decide(lint, one, two)}")
     talks = {
         "ours": [[EQUAL], [DIFFERS, "[]"], ["nothing I can say", "no"]],
-        "free prose": [[EQUAL], [DIFFERS, FAULTS], ["no", "still no", "[]"], ["Well.", EQUAL]],
-        "another truth": [[EQUAL, FAULTS], [EQUAL, "no"], [EQUAL, Reply("", finish="refusal")], [EQUAL, '{"a": 1}']],
+        "free prose": [
+            [EQUAL],
+            [DIFFERS, FAULTS],
+            ["no", "still no", "[]"],
+            ["Well.", EQUAL],
+            ["{a: *b}", "a: [", FAULTS],
+        ],
+        "another truth": [
+            [EQUAL, FAULTS],
+            [EQUAL, "no"],
+            [EQUAL, "{a: *b}"],
+            [EQUAL, Reply("", finish="refusal")],
+            [EQUAL, '{"a": 1}'],
+        ],
         "misspelled": [[EQUAL, json.dumps([{"kind": "unclear", "what": str(n)} for n in range(30)])]],
         "too long": [["[]"]],
         "empty": [[EQUAL]],
@@ -721,3 +752,104 @@ def test_an_action_lengthens_the_reply_with_a_domain_more_than_a_truth_does():
         sample_items("configure", "easy", *size)[0].completion_tokens for size in ((4, 4), (8, 4), (4, 8))
     )
     assert base < truths < actions
+
+
+# --- all stages ------------------------------------------------------------------------------------------------------
+
+
+class Clumsy:
+    """Writes two domains of four and two books of four; the others are copied, wrong, cut off or not written at all."""
+
+    def __init__(self):
+        self.games, self.drafts = [], 0
+
+    async def reply(self, turn):
+        said = getattr(self, stage_of(turn))(turn)
+        if isinstance(said, Exception):
+            raise said
+        return said if isinstance(said, Reply) else Reply(said, prompt_tokens=100, completion_tokens=7, cost=0.25)
+
+    def propose(self, turn):
+        titles = {0: ("Kites", "Kite"), 2: ("Lanterns", "Bells"), 3: ("Knot", "Drüms", "Cups"), 4: ("Flutes", "Pots")}
+        number = turn.episode.index
+        return as_reply([*map(proposal, titles[number])]) if number in titles else PlayerError("gone", "endpoint")
+
+    def configure(self, turn):
+        title = title_of(turn)
+        if title == "Bells":
+            return ["I cannot.", "I can not."][turn.number % 2]
+        return as_reply(domain_body({"Lanterns": "Kites"}.get(title, title)))
+
+    def write(self, turn):
+        number, (domain, task) = turn.episode.index, game_of(turn, self.games)
+        book = write_book(task, domain)
+        if number == 1:
+            return cut("# A cut book")
+        if number == 3:
+            return PlayerError("gone", "endpoint")
+        return book.replace("rules out", "strikes out") if number == 0 else book.replace(task.truths[0], "Nobody")
+
+    def revise(self, turn):
+        domain, task = game_of(turn, self.games)
+        return write_book(task, domain) if turn.episode.index == 1 else f"# Nothing\n\n**{task.truths[0]}.** Well."
+
+    def extract(self, turn):
+        return "{}" if turn.episode.index == 1 else true_table(game_of(turn, self.games)[1])
+
+    def faults(self, turn):
+        return json.dumps([{"kind": "misspelled", "what": f"by {turn.episode.index}\x1b[2J"}])
+
+
+def shown_files(path):
+    return [
+        f"{each}: {digest(each.read_text())}"
+        for each in sorted(path.rglob("*"))
+        if "runs" not in each.parts and each.is_file()
+    ]
+
+
+def test_a_clumsy_model_fills_the_folder_as_on_record(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(configuring, "measure", lambda domain, tasks: Measured(0.1, 0.1, 2.0))
+    monkeypatch.setattr(stage_suite, "shipped_profiles", lambda: [Profile.of_domain(MEDICAL)])
+    monkeypatch.setattr(stage_suite, "shipped_titles", lambda: ("Medical",))
+    monkeypatch.setattr(folders, "load_domain", functools.cache(load_domain))
+    folder, player, parts, found = Folder(Path("made")), Clumsy(), [], []
+    asked = {"proposals": 9, "per_reply": 2, "truths": 12, "actions": 8, "tasks_per_domain": 2, "existing": "knots"}
+    order = [("propose", 1), ("configure", 1), ("write", 1), ("check", 1), ("revise", 1), ("check", 2), ("revise", 2)]
+    for stage, number in order:
+        suite = KumoPipeline("made", stage=stage, round=number, **asked)
+        player.games = player.games or (suite.tasks if stage == "write" else [])
+        plan = plan_for(suite, {"model": ""})
+        parts += ["", f"# {stage} {number}, now in round {folder.round(stage)}"]
+        for item, episode in zip(suite.items, plan, strict=True):
+            place = f"{episode.id[:12]} {episode.task} {episode.level} {episode.mode} {episode.index} {episode.seed}"
+            tokens = f"{episode.prompt_tokens:.0f} {item.completion_tokens:.0f} {digest(repr(item.chat))}"
+            parts.append(f"{place} {episode.budget} {episode.calls:g} {tokens}")
+        records = [asyncio.run(play_episode(suite, episode, player)) for episode in plan]
+        for record in records:
+            extra = record.outcome.extra if record.outcome else {}
+            shown = {name: brief(str(value), 150) for name, value in extra.items()}
+            parts.append(f"  {record.episode.index}: {[turn.rule for turn in record.turns]} {record.error} {shown}")
+        rows = records_to_table(records, ledger_columns(suite))
+        write_run(folder.run_dir(stage, number), plan, rows)
+        run = RunData.of_tables(plan_to_table(plan), rows).of(suite.name)
+        found += suite.results(run, "scores")
+        assert suite.results(run, "diagnostics") == []
+        kept = dataclasses.replace(suite, proposals=4) if stage == "propose" else suite
+        done, saved = folder.run(stage, number), save_accepted(folder, kept)
+        parts += [f"{done.planned} {len(done.rows)} {done.complete} {sorted(done.results())}", *saved.refused]
+        parts += [f"{saved.differing} {folder.holdings()}", *shown_files(folder.path)]
+    parts += ["", WRITERS[".md"](tables.joined(found)), *map(str, found[0].notes)]
+    Path("made/books.jsonl").write_text("mine\n")
+    for path in (Path("made/proposals.yaml"), *folder.domains(), *Path("made/books").iterdir()):
+        path.write_text(path.read_text() + "\n# Mine.\n")
+    before = shown_files(folder.path)
+    for stage in ("propose", "configure", "write", "check"):
+        parts.append(f"{stage}: {save_accepted(folder, KumoPipeline('made', stage=stage, round=2, **asked))}")
+    assert shown_files(folder.path) == before
+    check_golden("kumo_stages", "\n".join(parts))
+    for stage, damaged in (("write", "episodes/part-000001-test.parquet"), ("configure", "plan.parquet")):
+        (folder.run_dir(stage) / damaged).write_bytes(b"PAR1")
+        with pytest.raises(ValueError, match=f"{folder.run_dir(stage)}"):
+            folder.run(stage)

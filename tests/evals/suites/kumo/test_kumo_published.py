@@ -4,6 +4,7 @@ import asyncio
 import csv
 import dataclasses
 import io
+import itertools
 import json
 from functools import partial
 from pathlib import Path
@@ -16,12 +17,21 @@ from evals.ledger.run_data import RunData
 from evals.players import OraclePlayer
 from evals.suite import built_in_players, ledger_columns, plan_for, play_episode
 from evals.suites.kumo import KumoSuite
-from evals.suites.kumo.import_transcripts import COLUMNS, reread, transcript_table, write_differences
-from evals.suites.kumo.repeats import join_runs
+from evals.suites.kumo.import_transcripts import (
+    COLUMNS,
+    Difference,
+    Reread,
+    reread,
+    transcript_table,
+    write_differences,
+)
+from evals.suites.kumo.repeats import Run, join_runs
 from evals.suites.kumo.settings import MAIN_DOMAINS
 from evals.suites.kumo.transcripts import lines_without_a_task, stored_run, transcript_domains
-from evals.types import Reply
+from evals.tables import WRITERS
+from evals.types import PlayerError, Reply
 from tests.envs.kumo_checkout import FOUR, reply, write_checkout, write_transcripts
+from tests.golden import check_golden, plain
 
 PUBLISHED = {"book": "published", "prompt": "published", "decoder": "strict"}
 POND = ["Prints", "Scale", "Leftovers", "Call", "Feather", "Path"]
@@ -156,16 +166,6 @@ def test_models_are_sent_the_roles_of_the_published_code(source, player, roles):
 
 
 # --- plan and settings -----------------------------------------------------------------------------------------------
-
-
-def test_the_plan_holds_the_imported_tasks_under_their_own_numbers(source):
-    plan = suite_of(source, repeats=2).plan()
-    assert [(e.task, e.index, e.repeat) for e in plan if e.task == "pond"] == [
-        (("pond"), i, r) for i in range(3) for r in range(2)
-    ]
-    assert len(plan) == 14 and {e.level for e in plan} == {"easy"}
-    assert len(suite_of(source, difficulties=["easy", "hard"]).plan()) == 7
-    assert len(suite_of(source, domains=["pond"], tasks_per_domain=2).plan()) == 2
 
 
 @pytest.mark.parametrize(
@@ -315,24 +315,6 @@ def test_runs_of_some_domains_are_compared_with_the_record_of_the_same_runs(repl
     assert not any("otherwise than recorded" in note for note in notes)
 
 
-def test_a_figure_stands_beside_complete_sets_of_domains_only(replayed):
-    _, run, _ = replayed
-    one = next(each for each in join_runs(run.plan, run.episodes()) if each.player == "deepseek-v3")
-    main = [dataclasses.replace(one, domain=name) for name in MAIN_DOMAINS]
-    more = [dataclasses.replace(one, domain=f"d{number}") for number in range(5)]
-    everything = frozenset(each.domain for each in main + more)
-    known = {"easy, the 5 main domains": "0.8928", "easy, 10 domains": "0.8593"}
-    for runs, available, expected in (
-        (main, everything, {"easy, the 5 main domains"}),
-        (main + more, everything, {"easy, the 5 main domains", "easy, 10 domains"}),
-        (main + more, everything | {"another"}, {"easy, the 5 main domains"}),
-        (main[:4], everything, set()),
-    ):
-        table = transcript_table(runs, [], lambda *_, found=available: found)
-        figures = {row[1]: row[7] for row in table.rows if row[7] is not None}
-        assert figures == {label: known[label] for label in expected}
-
-
 def test_runs_that_end_otherwise_than_recorded_are_named_with_the_reason(source, tmp_path):
     """A test with the name of a truth: today's published code takes it as the truth, the result files as the test."""
     root = write_checkout(tmp_path / "checkout")
@@ -382,3 +364,84 @@ def test_of_a_task_that_a_file_holds_twice_the_first_line_counts(source, tmp_pat
     path.write_text(path.read_text() + path.read_text().replace("Fox", "Otter"))
     _, records = run_of(suite_of(source, transcripts=str(root), repeats=5), ["twice"])
     assert [record.outcome.success for record in records] == [True] * 5
+
+
+TOLD = [
+    *({}, {"prompt": "own"}, {"prompt": "own", "book": "table", "feedback": "changed"}, {"decoder": "lenient"}),
+    *({"malformed": "left_out", "history": 1}, {"domains": ["pond"], "tasks_per_domain": 2, "repeats": 2}),
+    *({"difficulties": ["hard", "easy"], "max_steps": 3}, {"domains": ["marsh"], "difficulties": ["hard", "5x6"]}),
+]
+HELD = {"deepseek-v3": (*MAIN_DOMAINS, "knots", "rivers"), "gpt-4o": MAIN_DOMAINS, "new": ("music", "knots")}
+
+
+def compared_with_the_record():
+    """The table of made-up runs of all kinds, read again."""
+    runs, again = [], []
+    for (player, held), level, index in itertools.product(HELD.items(), ("easy", "hard"), range(2)):
+        for domain in held:
+            number = len(runs)
+            won, status = number % 3 > 0, "" if number % 11 == 7 else ("done", "done", "failed")[number % 5 // 2]
+            counts = {"shipped_optimal_actions": (None, 3, 4)[number % 3], "game": f"{domain} {index}"}
+            runs.append(
+                Run(str(number), player, level, domain, index, status, won, number % 4, 0, 0, 100, 6, 2, **counts)
+            )
+            differences = (Difference(player, domain, level, index, 0, 0, "", "x", "tag", "end"),) * (number % 3)
+            record = {"recorded": (won, None, not won, won)[number % 4 if player == "gpt-4o" else 0]}
+            relative = None if number % 7 == 3 else number / 70
+            ends = {"otherwise": number % 4 > 1, "shared_name": number % 8 == 6}
+            again.append(Reread(player, domain, level, index, number % 4 > 0, differences, **record, **ends))
+            again[-1] = dataclasses.replace(again[-1], recorded_relative_actions=relative)
+    return transcript_table(runs, again, lambda player, level: {*HELD[player], "easy" if level == "hard" else "knots"})
+
+
+def test_imported_runs_and_their_record_are_told_as_on_record(replayed, source, checkout, tmp_path):
+    parts = []
+    for settings in TOLD:
+        suite = suite_of(source, **settings)
+        parts += ["", f"# {settings}: {suite._conditions}"]
+        try:
+            for episode in suite.plan():
+                place = (
+                    f"{episode.id[:12]} {episode.task} {episode.level} {episode.index}.{episode.repeat} {episode.seed}"
+                )
+                puzzle = suite.puzzle(episode.task, episode.level, episode.index)
+                best = [puzzle.best(puzzle.task.action_names[:count]) for count in (0, 2, 6)]
+                facts = [
+                    puzzle.guaranteed,
+                    puzzle.optimum_is_cheap,
+                    puzzle.optimal_play,
+                    best,
+                    puzzle.benchmark_columns,
+                ]
+                parts.append(f"{place} {episode.budget} {episode.calls:g} {episode.prompt_tokens:.0f} {facts}")
+        except ValueError as error:
+            parts.append(str(error).replace(source, "SOURCE"))
+    _, run, _ = replayed
+    for section in ("paper", "scores", "diagnostics"):
+        for table in suite_of(source, transcripts=checkout).results(run, section):
+            parts += ["", f"# Table {table.name}", WRITERS[".md"](table)]
+    rereads = [*reread(rows_of(run), tasks_of(source), checkout)]
+    root = write_checkout(tmp_path / "checkout")
+    write_transcripts(root, "odd", "PondEnv", {seed: [[reply("Path"), reply("Fox")]] * 5 for seed in (0, 1, 2)})
+    path = next((root / "results" / "odd").rglob("*.jsonl"))
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    wrong = [{"successful": 1}, {"successful": None}, {"actions": None}, {"actions": "x"}, {}]
+    for run_of_line, change in zip(lines[2]["trajectories"], wrong, strict=True):
+        run_of_line |= change
+    lines[0]["trajectories"][3]["generated_text"], lines[1]["trajectories"][4]["consumed_tokens"] = [7], "many"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    for index, repeat in itertools.product(range(4), range(6)):
+        turns = [{"reply": reply("Path") + "é" * 160, "action": "Path"}, {"reply": "It is Fox.", "action": None}]
+        row = {"player": "odd", "task": "pond", "level": "easy", "index": index % 3, "repeat": repeat, "turns": turns}
+        row |= {"success": repeat % 2, "n_actions": 6, "shipped_optimal_actions": None if index == 3 else 4}
+        rereads += reread([row | {"index": 2 if index == 3 else index}], tasks_of(source), str(root))
+        try:
+            parts.append(f"{index} {repeat}: {stored_run(str(root), 'odd', 'pond', 'easy', index, repeat)}")
+        except PlayerError as error:
+            parts.append(f"{index} {repeat}: {error.kind} {error}")
+    parts += map(plain, rereads)
+    for where in ("nowhere", source):
+        with pytest.raises(ValueError, match=f"^suite.transcripts: {where}/results cannot be read: No such file"):
+            list(suite_of(source, transcripts=where).players)
+    parts += ["", WRITERS[".md"](compared_with_the_record())]
+    check_golden("kumo_transcripts", "\n".join(parts))

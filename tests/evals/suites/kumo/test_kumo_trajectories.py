@@ -485,6 +485,7 @@ def test_the_commands_say_what_is_on_record(rows, tmp_path, monkeypatch, capsys)
 
     monkeypatch.setattr("evals.suites.kumo.lab.trajectories.plays.in_order", at_once)
     monkeypatch.setattr("evals.suites.kumo.lab.trajectories.check.in_order", at_once)
+    monkeypatch.setattr(commands, "_SECONDS", -1)
     monkeypatch.chdir(tmp_path)
     row = next(row for row in rows if len(row["actions"]) == 3)
     wrong = wrong_rows(row)
