@@ -73,7 +73,6 @@ class StartFailures:
         self._any_started = True
         self.counted[slot] = self._tries[slot] = self._on_gpu[place.device] = 0
         self._since.pop(slot, None)
-        self._asked.pop(slot, None)
 
     def _blames_model(self, reason: BaseException, alike: str) -> bool:
         """Whether an error tells that it will be the same on every GPU; ``alike`` is its text without numbers."""

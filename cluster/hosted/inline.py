@@ -21,6 +21,7 @@ from cluster.config.model import ModelSettings
 from cluster.config.settings import Settings
 from cluster.console import warn
 from cluster.driver.driver import Driver
+from cluster.driver.start_failures import StartFailures
 from cluster.engines.base import Engine, HubBusyError
 from cluster.engines.guard import guard_of
 from cluster.errors import RunFailedError, UserError
@@ -162,7 +163,9 @@ class _InlinePool(HostedPool):
             RunFailedError: none would.
         """
         reason = error.__cause__
-        if isinstance(reason, HubBusyError):
+        if not isinstance(reason, HubBusyError):
+            self._failures = StartFailures()  # the hub has answered: if it is busy again, that has its own time to pass
+        else:
             self._failures.failed(SLOT, None, reason)
             if not self._failures.counted.get(SLOT):
                 pause = self._failures.backoff(SLOT)

@@ -1,6 +1,7 @@
 """A driver in virtual time: whom it asks, what it gives out, writes and says, as on record in ``tests/golden``."""
 
 import asyncio
+import contextlib
 import heapq
 import itertools
 from types import SimpleNamespace
@@ -9,15 +10,19 @@ import pyarrow as pa
 import pytest
 from ray.exceptions import RayActorError, RayTaskError
 
+from cluster.config.model import ReplicaNeeds
 from cluster.config.settings import ClusterSettings
 from cluster.driver import driver as module
 from cluster.driver import replica_pool, start_failures
 from cluster.driver.replica_pool import ReplicaPool
-from cluster.engines.base import Account, EngineError, EngineSettingsError, HubBusyError
+from cluster.engines.base import Account, Engine, EngineError, EngineSettingsError, HubBusyError
 from cluster.errors import RunFailedError, UserError
+from cluster.hosted import inline
+from cluster.hosted import pool as hosted_pool
 from cluster.ray_backend.actors import Place
 from cluster.runner.messages import NewReplica, Report
 from cluster.storage.lock import LeaseLostError
+from evals.types import PromptTooLong
 from tests.said import Said, Thing
 from tests.toy import ToySuite
 
@@ -68,6 +73,15 @@ class Clock:
                     woken.set_result(None)
         assert task.done()
         return task.result()
+
+    async def within(self, seconds, work):
+        work, end = asyncio.ensure_future(work), asyncio.ensure_future(self.sleep(seconds))
+        await asyncio.wait([work, end], return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            work.cancel()
+            raise TimeoutError(f"not within {seconds:g} s")
+        end.cancel()
+        return work.result()
 
     def tell(self, *words):
         self._said(f"{self.now:6.2f}", *words)
@@ -424,7 +438,7 @@ async def test_replicas(capsys, monkeypatch, tmp_path):
     await kept("the only GPU breaks", 60, later, [(3, "replica-0.0")], fit=1, replicas=1)
     for name, error in (
         ("an unknown model", ValueError("m is not a valid model identifier")),
-        ("wrong settings", EngineSettingsError("seed=x")),
+        ("wrong settings", EngineSettingsError("seed=x: try again with a number")),
         ("a busy hub", HubBusyError("429 of the hub", retry_after=40.0)),
         ("a taken port", EngineError("Address already in use")),
         ("whatever", EngineError("whatever 7")),
@@ -434,3 +448,154 @@ async def test_replicas(capsys, monkeypatch, tmp_path):
         script = {f"replica-0.{n}": each for n in range(99)} | {"replica-1.0": {"place": "n1//"}}
         await kept(name, 50, {**script, **{f"replica-1.{n}": each | {"place": "n1//"} for n in range(99)}})
     said.check("replicas")
+
+
+class Hosted(Engine):
+    """An engine by a script: what its start raises, and after how many good checks what its health raises."""
+
+    facts = max_num_seqs = None
+
+    def __init__(self, number, tell, error=None, good=0, ill=None, facts=()):
+        self.number, self.tell, self.error, self.good, self.ill = number, tell, error, good, ill
+        self.facts, self.max_num_seqs = dict(facts), 5 + number
+
+    async def start(self):
+        self.tell("start", self.number)
+        if self.error is not None:
+            raise self.error
+
+    async def check_health(self):
+        self.tell("check", self.number)
+        self.good -= 1
+        if self.good < 0 and self.ill == "hangs":
+            await asyncio.Event().wait()
+        if self.good < 0 and self.ill is not None:
+            raise self.ill
+
+    async def complete(self, request):
+        if isinstance(request, Exception):
+            raise request
+        return request
+
+    async def close(self):
+        self.tell("close", self.number)
+        raise OSError("it is dead")
+
+
+async def test_the_engine_of_this_process(capsys, monkeypatch, tmp_path):
+    said = Said(capsys, tmp_path)
+    clock = Clock(said)
+
+    class Output:
+        @contextlib.contextmanager
+        def taken(self):
+            clock.tell("its output is taken")
+            yield
+
+        def end(self):
+            return f"the end of the output, after {clock.now:g} s"
+
+    monkeypatch.setattr(inline, "_Output", Output)
+    monkeypatch.setattr(inline, "keep_output", lambda path, text: clock.tell("keep", path, repr(text)))
+    monkeypatch.setattr(inline, "asyncio", SimpleNamespace(sleep=clock.sleep))
+    monkeypatch.setattr(hosted_pool, "within", clock.within)
+    monkeypatch.setattr(start_failures, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(inline.stop_signals, "received", [])
+
+    async def kept(title, *engines, lost=(), signal=None):
+        clock.begin()
+        said(f"--- {title}")
+        made = (Hosted(number, clock.tell, **each) for number, each in enumerate(engines))
+        model = SimpleNamespace(name="m", make_engine=lambda: next(made))
+        stats = Thing(said, "stats", engines={}, replicas_up=0, replicas_lost=0, replicas_wanted=0)
+        stats.replica_up = lambda: setattr(stats, "replicas_up", stats.replicas_up + 1)
+        progress = SimpleNamespace(at=lambda stage: clock.tell("stage", stage))
+        settings = SimpleNamespace(model=model, cluster=ClusterSettings(health_seconds=5.0, health_timeout=2.0))
+        pool = inline._InlinePool(settings, stats, progress, None, tmp_path / "run/logs")
+        pool.add_runner("runner", "driver")
+        count = lambda: f"{stats.replicas_up} of {stats.replicas_wanted} up, {stats.replicas_lost} lost"  # noqa: E731
+
+        async def look():
+            for time, name in lost:
+                await clock.sleep(time - clock.now)
+                clock.tell(
+                    count(), [(each.name, each.batch, each.metered) for each in pool.replicas_of("runner").values()]
+                )
+                pool.lost([name])
+            if signal is not None:
+                await clock.sleep(signal)
+                inline.stop_signals.received.append(15)
+
+        looking = asyncio.ensure_future(look())
+        try:
+            await clock.during(pool.keep())
+        except (RunFailedError, inline.stop_signals.StoppedError) as error:
+            clock.tell(f"{type(error).__name__}: {error}")
+        looking.cancel()
+        inline.stop_signals.received.clear()
+        said(count(), stats.engines)
+
+    ill, busy = {"ill": EngineError("no heartbeat")}, {"error": HubBusyError("429 of the hub", retry_after=7.0)}
+    engines = {"good": 2, "facts": {"cache_blocks": 3}, **ill}, {"ill": "hangs"}, {"good": 9, "facts": {"x": 1}}
+    await kept("three deaths", *engines, lost=[(7, "none"), (30, "m-1"), (40, "m-3")])
+    await kept("it cannot start", {"error": EngineError("no weights")}, {})
+    await kept("it refuses its settings", {"error": ValueError("seed=x")}, {})
+    await kept("it cannot start again", ill, {"error": EngineError("no weights")}, {"error": EngineError("no")}, {})
+    await kept("a hub is busy between deaths", busy, busy, ill, busy, ill, ill)
+    monkeypatch.setattr(start_failures, "PASSING_SECONDS", 20.0)
+    await kept("a hub stays busy", *[busy] * 9)
+    await kept("it dies after a signal", {"good": 1, **ill}, {}, signal=3.0)
+    for answer in ("a reply", PromptTooLong("by 3"), EngineError("once"), ValueError("odd")):
+        try:
+            said(await hosted_pool._Port(Hosted(0, None)).complete(answer))
+        except Exception as error:
+            said(f"{type(error).__name__}: {error}")
+    said.check("hosted")
+
+
+def test_inline_runs(capsys, monkeypatch):
+    said = Said(capsys)
+
+    class Progress:
+        at = staticmethod(said.calls("stage"))
+
+        def __enter__(self):
+            said("progress begins")
+
+        def __exit__(self, *error):
+            said("progress ends")
+
+    @contextlib.contextmanager
+    def guard_of(kind):
+        said("guard of", kind)
+        yield
+        said("guard ends")
+
+    monkeypatch.setattr(inline, "guard_of", guard_of)
+    monkeypatch.setattr(inline, "note_session", said.calls("note_session"))
+    settings = SimpleNamespace(model=SimpleNamespace(engine_class="the engine's class"), name="settings")
+    for signals, error in (((), None), ((15,), None), ((), RunFailedError("it died"))):
+
+        async def run(signals=signals, error=error):
+            said("plays")
+            inline.stop_signals.received.extend(signals)
+            if error is not None:
+                raise error
+
+        monkeypatch.setattr(
+            inline, "Driver", lambda *given, run=run: said("driver", *given[1:]) or SimpleNamespace(run=run)
+        )
+        progress = Progress()
+        try:
+            given = ("todo", "directory", "stats", progress, "watcher")
+            said(inline.play_inline(settings, *given))
+        except RunFailedError as failed:
+            said(failed)
+    for model, cluster in (
+        *(({}, {}), ({"replica": ReplicaNeeds(nodes=2)}, {}), ({"metered": True}, {}), ({}, {"address": "auto"})),
+        *(({}, {"replicas": 2}), ({}, {"replicas": "fit"}), ({}, {"runners": 1}), ({}, {"runners": 2})),
+    ):
+        made = SimpleNamespace(**{"name": "m", "replica": ReplicaNeeds(), "metered": False, **model})
+        asked = SimpleNamespace(model=made, cluster=ClusterSettings(**cluster))
+        said.tried((model, cluster), inline.check_inline, asked)
+    said.check("inline_runs")

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import os
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from cluster.config.settings import ClusterSettings
 from cluster.driver.start_failures import StartFailures
 from cluster.engines.base import Engine, EngineError, HubBusyError, Sampling
 from cluster.errors import RunFailedError
+from cluster.hosted import inline
 from cluster.hosted.inline import _InlinePool
 from cluster.observe.progress import Progress
 from cluster.observe.run_statistics import RunStatistics
@@ -199,6 +201,30 @@ async def test_an_engine_that_a_runner_reports_dead_or_that_does_not_answer_is_d
                 await keep
 
 
+def test_what_an_engine_prints_while_it_starts_is_kept_and_not_shown(tmp_path, monkeypatch):
+    usual = {stream: os.dup(stream) for stream in (1, 2)}
+    with (tmp_path / "shown").open("wb") as shown, open(1, "w", closefd=False) as out:
+        try:
+            for stream in usual:
+                os.dup2(shown.fileno(), stream)
+            monkeypatch.setattr(sys, "stdout", out)
+            kept, files = inline._Output(), len([*Path("/proc/self/fd").iterdir()])
+            for _ in range(2):
+                print("before")
+                with kept.taken():
+                    print("within")
+                    os.write(2, b"of the engine\n")
+                print("after")
+            out.flush()
+            assert len([*Path("/proc/self/fd").iterdir()]) == files
+        finally:
+            for stream, file in usual.items():
+                os.dup2(file, stream)
+                os.close(file)
+    assert (tmp_path / "shown").read_text() == "before\nafter\n" * 2
+    assert kept.end() == "within\nwithin\n\nof the engine\nof the engine\n"
+
+
 def test_an_engine_takes_the_weights_of_checkpoints_that_differ_in_nothing_else(tmp_path, capsys):
     log, takes = [], [True, True]
 
@@ -340,22 +366,6 @@ def test_a_stop_signal_while_the_engine_loads_ends_it_at_once(command, tmp_path)
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=60) == 75
     process.communicate()
-
-
-@pytest.mark.parametrize(
-    ("word", "named"),
-    [
-        ("cluster.replicas=2", "one replica"),
-        ("cluster.replicas=fit", "one replica"),
-        ("cluster.runners=2", "one runner"),
-        ("model.replica.nodes=2", "one replica of one node"),
-        ("cluster.address=auto", "needs cluster.ray=true"),
-    ],
-)
-def test_what_one_process_cannot_do_is_refused(command, capsys, word, named):
-    code, _, err = run_here(capsys, *command, word)
-    assert code == 2
-    assert named in err
 
 
 def test_a_model_that_is_paid_by_the_token_is_refused(tmp_path, capsys, monkeypatch):

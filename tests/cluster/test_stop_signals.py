@@ -25,8 +25,13 @@ def handlers():
 def left(monkeypatch):
     """The exit codes with which the process would have left."""
     codes = []
+
+    def write(stream, text):
+        assert (stream, text) == (2, b"stopped; run the same command again to resume\n")
+        raise OSError("closed")
+
     monkeypatch.setattr(stop_signals.os, "_exit", codes.append)
-    monkeypatch.setattr(stop_signals.os, "write", lambda stream, text: (_ for _ in ()).throw(OSError("closed")))
+    monkeypatch.setattr(stop_signals.os, "write", write)
     return codes
 
 
