@@ -59,7 +59,7 @@ def imported_lines(sessions: Sequence[Mapping[str, Any]]) -> list[str]:
             unchecked += count
     lines = []
     for name, (first, *others) in files.items():
-        more = f" and {len(others)} more files" if others else ""
+        more = f" and {len(others)} more {'file' if len(others) == 1 else 'files'}" if others else ""
         lines.append(f"Imported from {name}: {first}{more}.")
     if unchecked:
         lines.append(f"{unchecked_scores(unchecked).capitalize()}.")

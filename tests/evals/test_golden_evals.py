@@ -1,0 +1,147 @@
+"""What the rooms of evals say to the questions on record in ``tests/golden/evals_*.txt``."""
+
+import dataclasses
+import importlib
+import math
+
+import numpy as np
+import pytest
+
+from evals.conversation import PlayedTurn, Record
+from evals.ledger.records import plan_to_table, records_to_table
+from evals.ledger.run_data import RunData
+from evals.stats.intervals import Estimate
+from evals.summary.difficulty import DifficultyRules
+from evals.summary.failures import Causes
+from evals.summary.paired import Observation
+from evals.tables import Table, format_cell
+from evals.types import Episode, Outcome, Reply, Turn, message
+from tests.golden import check_said, plain
+
+_ROOMS = {
+    "statistics": "stats.intervals stats.anytime stats.power stats.reliability stopping.rules summary.paired tables",
+    "summaries": "summary.cells summary.cost summary.difficulty summary.failures summary.flat summary.overview "
+    "summary.reliability summary.reply_health summary.status summary.usage",
+}
+ROOMS = {room: [importlib.import_module(f"evals.{name}") for name in names.split()] for room, names in _ROOMS.items()}
+
+
+def shown(value):
+    """An answer in one line, tables in several."""
+    match value:
+        case Table():
+            lines = [f"{value.name} | {value.title} | {value.section}{' *' * value.headline} {' '.join(value.brief)}"]
+            rows = [value.columns, *(map(format_cell, row) for row in value.rows)]
+            return "\n".join(
+                [*lines, *("  " + " | ".join(row) for row in rows), *(f"  - {each}" for each in value.notes)]
+            )
+        case Estimate():
+            return f"{value.mean:.6g} [{value.low:.6g}, {value.high:.6g}] {value.n}"
+        case np.ndarray() | np.generic():
+            return shown(value.tolist())
+        case frozenset() | set():
+            return f"{{{', '.join(sorted(map(shown, value)))}}}"
+        case dict():
+            return "{" + ", ".join(f"{shown(key)}: {shown(each)}" for key, each in value.items()) + "}"
+        case list() | tuple():
+            return f"({', '.join(map(shown, value))})"
+        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            told = [f"{each.name}={shown(getattr(value, each.name))}" for each in dataclasses.fields(value)]
+            return f"{type(value).__name__}({', '.join(told)})"
+        case float():
+            return f"{0 if abs(value) < 1e-12 else value:.6g}"
+        case _ if hasattr(value, "__next__"):
+            return shown(list(value))
+    return plain(value)
+
+
+FINISHES = {"C": "length", "T": "content_filter", "R": "refusal"}
+
+
+def run(*lines, backwards=False, **more):
+    """A run of lines ``player suite/task level marks [mode]``: a mark for each repeat, games parted by commas.
+
+    W: won, L: lost, H: lost with half the score, F: failed, -: not played; C, T, R, U, E: lost with a reply that was cut
+    off, filtered, refused, not read, or is empty. Usage differs from row to row.
+    """
+    plan, records = [], []
+    for line in lines:
+        player, task, level, marks, mode = (*line.split(), "cot")[:5]
+        suite, _, task = task.rpartition("/")
+        for index, repeats in enumerate(marks.split(",")):
+            for repeat, mark in enumerate(repeats):
+                number = len(plan) + 1
+                plan.append(
+                    Episode(
+                        suite or "toy", task, level, mode, index, repeat, 7 * index, "", 9, 2, 50 * number, "", player
+                    )
+                )
+                if mark != "-":
+                    records.append(_record(plan[-1], mark, number))
+    rows = records_to_table(records[::-1] if backwards else records, {})
+    return dataclasses.replace(RunData.of_tables(plan_to_table(plan), rows, more.pop("settings", {})), **more)
+
+
+def _record(episode, mark, number):
+    seconds = number / 4
+    if mark == "F":
+        return Record(episode, None, f"Broken: after {number} s", (), seconds, ("model", "endpoint")[number % 2])
+    turns = []
+    for place, kind in enumerate(("", mark)):
+        reply = Reply(
+            "  " if kind == "E" else f"reply {number}",
+            FINISHES.get(kind, "stop"),
+            100 * number,
+            10 * number + place,
+            number,
+            reasoning_tokens=3 * number,
+            cost=number / 8,
+        )
+        turn = Turn(episode, place, (message("user", "?"),))
+        turns.append(PlayedTurn(turn, reply, None if kind in tuple("UECTR") else "act", "rule"))
+    outcome = Outcome(mark == "W", 3, 0.5 if mark == "H" else None)
+    return Record(episode, outcome, "", tuple(turns), seconds)
+
+
+def seen(*lines):
+    """Observations of lines ``cell game unit value``."""
+    split = [line.split() for line in lines]
+    return [Observation((cell,), game, unit, float(value)) for cell, game, unit, value in split]
+
+
+def many_causes(*failed):
+    causes = Causes()
+    for error, episode, kind in failed:
+        causes.add(error, episode, kind)
+    return causes
+
+
+def tables_of(name, rows):
+    return Table(name, "", ("a", "b", "c", "won.by/m", "e"), tuple(rows), headline=True).to_json()
+
+
+def leveled():
+    """A run of tasks with levels; ``z`` has one whose difficulty is not known."""
+    return run(
+        *(
+            "m a 2 WL,LF",
+            "m a 10 LL,LH",
+            "m a 1 WW,-W",
+            "m b 10 L",
+            "m b 1 W",
+            "m b 2 L",
+            "m c 1 WL",
+            "m c 2 W,W,W,L,W",
+        ),
+        *("random c 1 L", "random c 2 L", "oracle a 1 WW", "m z 1 W", "m z x W", "m a 1 L,W zero", "m b 2 W zero"),
+    )
+
+
+def rules_of(variant=lambda task: "", known=lambda task, level: {}):
+    return DifficultyRules(lambda task, level: float(level) if level.isdecimal() else None, variant, known)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_answers_are_as_on_record(room):
+    names = {module.__name__.rpartition(".")[2]: module for module in ROOMS[room]}
+    check_said(f"evals_{room}", {**globals(), "math": math, **names}, shown)
