@@ -2,18 +2,34 @@
 
 import dataclasses
 import importlib
+import itertools
 import math
+from array import array
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
+from evals.analysis.compare import Side
 from evals.conversation import PlayedTurn, Record
 from evals.ledger.records import plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
+from evals.reference import published
+from evals.reference.comparison import RunCell
+from evals.results.entries import Entry, Reader, Score, outline_of
+from evals.results.overview import Overview
+from evals.stats import anytime
 from evals.stats.intervals import Estimate
+from evals.stopping.outcomes import Outcomes
+from evals.study import variance
+from evals.study.conditions import conditions_of
+from evals.study.effects import measured
+from evals.suite import Suite
+from evals.suites.bundle import Bundle
 from evals.summary.difficulty import DifficultyRules
 from evals.summary.failures import Causes
-from evals.summary.paired import Observation
+from evals.summary.paired import Observation, column_measure
+from evals.summary.reply_health import ReplyHealth
 from evals.tables import Table, format_cell
 from evals.types import Episode, Outcome, Reply, Turn, message
 from tests.golden import check_said, plain
@@ -22,6 +38,9 @@ _ROOMS = {
     "statistics": "stats.intervals stats.anytime stats.power stats.reliability stopping.rules summary.paired tables",
     "summaries": "summary.cells summary.cost summary.difficulty summary.failures summary.flat summary.overview "
     "summary.reliability summary.reply_health summary.status summary.usage",
+    "studies": "study.conditions study.effects study.split study.variance stopping.order stopping.outcomes",
+    "results": "results.boards results.differences results.entries results.overview results.ticks",
+    "papers": "reference.comparison reference.figures reference.models reference.trend",
 }
 ROOMS = {room: [importlib.import_module(f"evals.{name}") for name in names.split()] for room, names in _ROOMS.items()}
 
@@ -109,6 +128,11 @@ def seen(*lines):
     return [Observation((cell,), game, unit, float(value)) for cell, game, unit, value in split]
 
 
+def at_every_look(estimate, *given):
+    with anytime.at_every_look():
+        return estimate(*given)
+
+
 def many_causes(*failed):
     causes = Causes()
     for error, episode, kind in failed:
@@ -118,6 +142,82 @@ def many_causes(*failed):
 
 def tables_of(name, rows):
     return Table(name, "", ("a", "b", "c", "won.by/m", "e"), tuple(rows), headline=True).to_json()
+
+
+@dataclass(frozen=True)
+class Toy(Suite):
+    """Shows what others played: success, and a measure that is no share."""
+
+    name: str = "toy"
+
+    shortcuts = {"sly": "guesses"}  # noqa: RUF012
+
+    def plan(self):
+        return ()
+
+    async def play(self, episode, conversation):
+        raise NotImplementedError
+
+    def measures(self, run, player):
+        return [column_measure(run, player), column_measure(run, player, "seconds")]
+
+
+TWO = Bundle("two", (Toy(), Toy("x")))
+
+
+def side(marks, player="m", **settings):
+    found = run(*([f"{player} A 1 {marks}"] if isinstance(marks, str) else marks), settings=settings)
+    return Side("A", player, found, Toy(), " ".join(settings.get("suite", {}).values()))
+
+
+def studied(factors, *played):
+    """Conditions: of each combination of values what was played."""
+    values = itertools.product(*factors.values())
+    return conditions_of([side(one, suite=dict(zip(factors, each))) for each, one in zip(values, played)])  # noqa: B905
+
+
+def with_measures(found, *names):
+    """Conditions and what they measured, as the functions of a study take them, for each of some measures."""
+    return [(found, measured(found), name) for name in names]
+
+
+def looked(rule, found, player="m", other=None, parts=1):
+    """What a rule says of a run after each of some parts of its rows."""
+    outcomes = Outcomes(rule, found.plan, player, other)
+    rows = found.episodes()
+    states = []
+    for part in range(parts):
+        outcomes.add(rows.slice(part * len(rows) // parts, len(rows) // parts))
+        states.append(outcomes.look())
+    return states
+
+
+def overview_of(*runs, suite=TWO, titles=None):
+    """An overview of runs ``(name, lines, settings)``."""
+    parts, outlines = [], []
+    for name, lines, settings in runs:
+        found = run(*lines, settings=settings)
+        parts.append(Reader().read(name, found, suite, found.plan))
+        outlines.append(outline_of(name, found.plan, settings, suite))
+    return Overview(parts, outlines, titles or {"toy": "Toys"})
+
+
+def entry_of(about, reference=""):
+    """A player's part of a board, whose games are about some tasks, levels and modes."""
+    score = Score("success", Estimate(0.25, 0.125, 0.5, 4), array("d"), ())
+    counts = {"planned": 4, "done": 3, "failed": 1, "health": ReplyHealth(), "cost": 0.0, "seconds": 0.0}
+    return Entry("m", "kidgym", "r", reference, reference == "sly", "", about, [score], stopping=(), **counts)
+
+
+EASY = {"task": "CL", "level": "1", "mode": "zero_shot"}
+
+
+def cells(player, measure, *played):
+    """Cells of a run, as a suite tells them: ``(cell, values)``, two observations a game."""
+    return [
+        RunCell(player, measure, cell, values, [number // 2 for number in range(len(values))])
+        for cell, values in played
+    ]
 
 
 def leveled():
@@ -142,6 +242,7 @@ def rules_of(variant=lambda task: "", known=lambda task, level: {}):
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_answers_are_as_on_record(room):
+def test_answers_are_as_on_record(room, monkeypatch):
+    monkeypatch.setattr(variance, "DRAWS", 40)
     names = {module.__name__.rpartition(".")[2]: module for module in ROOMS[room]}
-    check_said(f"evals_{room}", {**globals(), "math": math, **names}, shown)
+    check_said(f"evals_{room}", {**globals(), "math": math, "published": published, **names}, shown)
