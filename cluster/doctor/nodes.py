@@ -199,6 +199,8 @@ class Host:
 
     def close(self) -> None:
         """Stop listening."""
+        with suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)  # a thread that waits for a connection would go on listening
         self._server.close()
 
 

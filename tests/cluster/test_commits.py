@@ -87,6 +87,28 @@ def test_a_busy_hub_is_asked_again_for_some_minutes_and_as_late_as_it_asks(monke
     assert commits.commit_of("org/absent", "main") == "" and not asleep
 
 
+@pytest.mark.parametrize(
+    ("sha", "cached", "found"),
+    [
+        ("a" * 40, "b" * 40, "a" * 40),
+        *(("a" * 39, "b" * 40, ""), (None, "b" * 40, "")),
+        *((OSError("404"), "b" * 40, "b" * 40), (OSError("404"), "main", ""), (OSError("404"), None, "")),
+    ],
+)
+def test_the_hub_tells_a_branch_s_commit_and_where_it_does_not_answer_the_cache(sha, cached, found, monkeypatch):
+    def asked(self, id, revision, timeout):
+        assert (id, revision) == ("org/m", "main") and timeout > 0
+        if isinstance(sha, Exception):
+            raise sha
+        return SimpleNamespace(sha=sha)
+
+    place = f"hub/{cached}/config.json" if cached else object()
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", asked)
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda id, file, revision: place)
+    assert commits.commit_of("org/m", "main") == found
+    assert commits.commit_of("org/m", "c" * 40) == "c" * 40, "it is one, so nobody is asked"
+
+
 ASK = """
 import json, sys
 from cluster.commands.commits import commit_of

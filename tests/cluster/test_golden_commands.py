@@ -1,10 +1,14 @@
 """What the commands print of fixed runs, as on record in ``tests/golden``: a change of any figure, word or order shows."""
 
+import argparse
 import re
 
 import pyarrow as pa
 import pytest
 
+from cluster.cli import BUILT_IN_COMMANDS, parser_for
+from cluster.commands.arguments import ADD_ARGUMENTS
+from cluster.suite_commands.kumo import commands as kumo
 from evals.players import OraclePlayer, RandomPlayer
 from tests.cluster.test_cli import run_here
 from tests.golden import check_golden
@@ -62,8 +66,53 @@ COMMANDS = {
         "plan suite=multistar suite.configurations=[center_single] suite.puzzles=6 model=simulated shard=2/3",
         f"plan {KUMO} model=anthropic model.engine.model=claude-opus-5 model.engine.batch=true model.engine.spend_cap=5",
     ],
-    "models": ["models qwen --vision --fits 80", "models kimi", "models qwen3_vl_8b", "models --grade played"],
+    "models": [
+        "models qwen --vision --fits 80",
+        "models KIMIK25FOR",
+        "models qwen3_vl_8b",
+        "models --grade played",
+        "models kimi --fits 80",
+        "models QWEN3_VL_8B_THINKING",
+    ],
 }
+
+
+def arguments_of(parser, name) -> list[str]:
+    """What a command says of itself and of each of its arguments; then its own commands."""
+    getattr(parser, "declare", lambda: None)()
+    lines, inner = [f"# {name}: {parser.description}"], []
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            summaries = {each.dest: each.help for each in action._choices_actions}
+            for each, own in action.choices.items():
+                if each in summaries:  # no old name
+                    inner += [f"{name} {each}: {summaries[each]}", *arguments_of(own, f"{name} {each}")]
+            continue
+        told = {"type": getattr(action.type, "__name__", None)}
+        told |= {key: getattr(action, key) for key in ("nargs", "const", "default", "metavar", "help")}
+        told["choices"] = action.choices and [*action.choices]
+        told["required"] = (action.required and bool(action.option_strings)) or None
+        kind = type(action).__name__.strip("_")
+        said = [f"{key} {value}" for key, value in told.items() if value is not None and value != "==SUPPRESS=="]
+        lines.append(f"{'/'.join(action.option_strings)} {action.dest}: {', '.join([kind, *said])}")
+    for group in parser._mutually_exclusive_groups:
+        lines.append(f"one of {[each.dest for each in group._group_actions]}, needed {group.required}")
+    return [*lines, *inner]
+
+
+def test_commands_take_what_is_on_record(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 7)
+    parser, adding = parser_for(""), {**ADD_ARGUMENTS, "kumo": kumo.add_arguments}
+    summaries = parser._actions[-1]._choices_actions
+    commands = parser._commands()
+    lines = []
+    for name in ("run", "plan", "report", "merge", *BUILT_IN_COMMANDS, "kumo"):
+        adding.get(name, lambda command: None)(commands[name])
+        lines += [f"{each.dest}: {each.help}" for each in summaries if each.dest == name]
+        lines += arguments_of(commands[name], name)
+    check_golden("commands_arguments", "\n".join(lines))
+
+
 FOR_CLOCKS = (re.compile(r"\d+:\d\d ago"), re.compile(r"on \d{4}-\d\d-\d\d"))
 
 

@@ -1,7 +1,9 @@
 """What ``raycade doctor`` says of machines in all states, on record in ``tests/golden``: any word or figure shows."""
 
 import json
+import socket
 import subprocess
+import sys
 import time
 from contextlib import nullcontext
 from pathlib import Path
@@ -11,9 +13,10 @@ import httpx
 import pytest
 from huggingface_hub import constants, errors
 
+from cluster import ray_backend
 from cluster.config.model import ReplicaNeeds
 from cluster.doctor import check as check_module
-from cluster.doctor import command, fetch, files, gpus, machine, network, nodes, weights
+from cluster.doctor import command, fetch, files, gpus, machine, network, nodes, small_engine, weights
 from cluster.doctor.check import Check, Finding, Need, Outcome, looked
 from cluster.doctor.gpus import Gpu
 from cluster.doctor.nodes import Report
@@ -152,6 +155,146 @@ def printed(*outcomes, as_json=False, report=()) -> str:
             )
         code = printer.end()
     return "\n".join([*lines, f"exit code {code}"])
+
+
+def small(*words, step=2048, v2=False, answer="B") -> str:
+    """What the small engine is started with, and what its process prints and ends with."""
+    said, seconds = [], iter((100.0, 102.5))
+
+    class Engine:
+        def __init__(self, *given, **named):
+            said.append(plain((given, named)))
+            settings = SimpleNamespace(max_num_batched_tokens=step)
+            self._engine = SimpleNamespace(
+                vllm_config=SimpleNamespace(use_v2_model_runner=v2, scheduler_config=settings)
+            )
+
+        async def start(self):
+            said.append("started")
+
+        async def complete(self, request):
+            said.append(plain(request))
+            if isinstance(answer, Exception):
+                raise answer
+            return SimpleNamespace(text=answer)
+
+        async def close(self):
+            said.append("closed")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(small_engine, "VLLMEngine", Engine)
+        patch.setattr(small_engine, "ensure_tiny_model", lambda: said.append("tiny model"))
+        patch.setattr(small_engine, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+        patch.setattr(sys, "argv", ["small_engine", *words])
+        wrong = sys.stderr
+        patch.setattr(
+            small_engine,
+            "print",
+            lambda text, file=None, flush=False: said.append(f"{'error' if file is wrong else 'out'} {text}"),
+            raising=False,
+        )
+        said.append(f"exit code {small_engine.main()}")
+    return "\n".join(said)
+
+
+class Answers(nodes.Host):
+    """The first machine, which gives such an answer to whoever tells it something."""
+
+    def _answer(self, connection, peer):
+        self.told = json.loads(connection.recv(4096))
+        connection.sendall(self.answer)
+
+
+def met(answer) -> str:
+    """What a machine finds of the first one, and what it tells it."""
+    host = Answers("127.0.0.1")
+    host.answer, place = answer, nodes.Meeting(host.address, "/lock")
+    world = {"nodes.address_towards": "127.0.0.1", "nodes.time": SimpleNamespace(time=lambda: 1000.5)}
+    found = within(world, nodes._meet, place, "n1")
+    host.close()
+    host.told["port"] = type(host.told["port"]).__name__
+    return "\n".join([*found.lines(), found.name, found.host, plain(host.told)])
+
+
+def heard(*lines) -> str:
+    """What the first machine answers to lines, each over a connection of its own, and the clocks that it notes."""
+    said, host = [], nodes.Host("127.0.0.1")
+    port = host.address.rpartition(":")[2]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nodes, "time", SimpleNamespace(time=lambda: 1000.0))
+        for line in lines:
+            with socket.create_connection(("127.0.0.1", int(port))) as connection:
+                connection.sendall(line.replace("PORT", port).encode())
+                connection.shutdown(socket.SHUT_WR)
+                said.append(connection.recv(99))
+    host.close()
+    return f"{said} {host.clocks}"
+
+
+def kept_locked(removed) -> list:
+    """A file that is locked while others look, and what is left of it and of the host."""
+    with nodes.hosted(need(), "127.0.0.1") as (host, meeting):
+        path = Path(meeting.lock)
+        said = [path.name[:8], path.parent.resolve() == Path.cwd().resolve(), host.address == meeting.address]
+        said.append(nodes._other_lock(path, "n1").status)
+        if removed:
+            path.unlink()
+    with pytest.raises(OSError), socket.create_connection(("127.0.0.1", int(host.address.rpartition(":")[2]))):
+        pass
+    return [*said, path.exists()]
+
+
+def from_ray(*answers) -> str:
+    """What is asked of nodes of a Ray cluster, and their reports; a text stands for what Ray says of a lost one."""
+    said, clock = [], iter((100.0, 110.0, 699.5, 900.0))
+
+    class LostError(Exception):
+        pass
+
+    def get(answer, timeout):
+        said.append(f"waits {timeout:g}")
+        if isinstance(answers[answer], str):
+            raise LostError(answers[answer])
+        return answers[answer]
+
+    def remote(function):
+        def options(**given):
+            said.append(plain(given))
+            number = len(said) - 1
+            return SimpleNamespace(remote=lambda *given: said.append(plain(given[1:])) or number // 2)
+
+        return SimpleNamespace(options=options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        scheduling = SimpleNamespace(NodeAffinitySchedulingStrategy=lambda node, soft: f"{node} {soft}")
+        patch.setitem(sys.modules, "ray", SimpleNamespace(remote=remote, get=get))
+        patch.setitem(sys.modules, "ray.exceptions", SimpleNamespace(RayError=LostError))
+        patch.setitem(sys.modules, "ray.util.scheduling_strategies", scheduling)
+        patch.setattr(nodes, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+        there = [{"NodeID": f"id{n}", "NodeManagerHostname": f"h{n}"} for n in range(len(answers))]
+        reports = nodes.through_ray("need", "meeting", there)
+    return "\n".join([*said, *map(plain, reports)])
+
+
+def joined(asked, runs=False, fails=None, nodes=1, fit=2) -> str:
+    """What the check of Ray says, and which Ray it starts and ends where one runs already or none."""
+    said, state = [], [runs]
+
+    def start(cluster):
+        said.append("started")
+        if fails is not None:
+            raise fails
+        state[0] = True
+
+    ray = SimpleNamespace(is_initialized=lambda: state[0], shutdown=lambda: said.append("ended"))
+    capacity = SimpleNamespace(living_nodes=lambda: [{}] * nodes, replicas_that_fit=lambda model: fit)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "ray", ray)
+        patch.setattr(ray_backend, "actors", SimpleNamespace(start_ray=start), raising=False)
+        patch.setattr(ray_backend, "capacity", capacity, raising=False)
+        patch.setattr(network, "_greeted", lambda address: None)
+        found = looked(Check("x", "what was tried", network.ray_cluster), asked)
+    return "\n".join([*found.lines(), *said])
 
 
 def response(status, **headers):

@@ -1,12 +1,16 @@
 """What engines of this machine make of chats, templates, settings, replies and errors, on record in ``tests/golden``."""
 
 import asyncio
+import contextlib
 import dataclasses
+import functools
+import shutil
 import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import tokenizers
 
 from cluster.engines import (
     base,
@@ -29,6 +33,7 @@ from cluster.engines.simulated import SimulatedEngine
 from evals.types import Message, Reply, message
 from tests.cluster.openai_api.test_requests import Dot
 from tests.golden import check_said, plain
+from tests.said import Said, Thing
 
 MODULES = (simulated, base, chat_tokens, child_log, hub_answers, prompt_check, template_files, tiny_model)
 MODULES += (vllm_chat, vllm_compat, vllm_fields, vllm_process, vllm_reasoning, vllm_sampling)
@@ -117,7 +122,7 @@ class Parser:
 
     def __init__(self, tokenizer, chat_template_kwargs):
         if "wrong" in chat_template_kwargs:
-            raise RuntimeError("could not locate its tokens")
+            raise chat_template_kwargs["wrong"]("could not locate its tokens")
 
     def adjust_request(self, request):
         return SimpleNamespace(skip_special_tokens=False)
@@ -215,6 +220,57 @@ def asked(number, *said, **fields) -> Request:
     return Request(f"r{number}", tuple(message("user", text) for text in said), seed=number, **fields)
 
 
+# --- the tiny model ---
+
+
+def test_the_tiny_model_is_written_as_on_record(monkeypatch, tmp_path, capsys):
+    said, home = Said(capsys, tmp_path), tmp_path / "tiny"
+    home.mkdir()
+    torch = Thing(said, "torch", random=Thing(said, "random", fork_rng=lambda devices: contextlib.nullcontext()))
+    transformers = Thing(said, "transformers", utils=Thing(said, "utils"))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "transformers", transformers)
+    monkeypatch.setitem(sys.modules, "transformers.utils", transformers.utils)
+    monkeypatch.setattr(tiny_model, "torch_compat", Thing(said, "torch_compat"))
+    tiny_model.write_tiny_model(home)
+    for path in sorted(home.iterdir()):
+        said(path.name, path.read_text() if path.name != "tokenizer.json" else "")
+    tokenizer = tokenizers.Tokenizer.from_file(str(home / "tokenizer.json"))
+    for text in ("The test's  outcome 365:\n\n doesn't", "a<|im_end|><think>é</think>", "naïve 北京 🙂"):
+        found = tokenizer.encode(text)
+        said(
+            tokenizer.get_vocab_size(),
+            found.tokens,
+            [tokenizer.decode(found.ids, skip_special_tokens=no) for no in (False, True)],
+        )
+    named = {"image_token": "<i>"}
+    said(tiny_model.write_tokenizer(home, "abab ab", 262, ["<p>", "<e>", "<i>"], "<e>", ["<t>"], named))
+    said((home / "tokenizer_config.json").read_text())
+    for given, where in ((str(tmp_path / "given"), None), ("", tmp_path), ("", None)):
+        monkeypatch.setenv("RAYCADE_CACHE", given)
+        monkeypatch.setattr(tiny_model, "home_folder", lambda where=where: where)
+        said.tried("cache", tiny_model.cache_directory)
+    monkeypatch.setenv("RAYCADE_CACHE", str(tmp_path / "new" / "cache"))
+
+    def written(draft, error=None, meanwhile=False):
+        (draft / "config.json").touch()
+        said(draft.name[:-8], draft.parent)
+        if meanwhile:
+            (draft.parent / "tiny-qwen2.5-vl-v2" / "config").mkdir(parents=True)
+        if error:
+            raise error
+
+    for error, meanwhile in ((OSError("full"), False), (None, True), (OSError("full"), True), (None, False)):
+        shutil.rmtree(tmp_path / "new", ignore_errors=True)
+        monkeypatch.setattr(
+            tiny_model, "write_tiny_model", functools.partial(written, error=error, meanwhile=meanwhile)
+        )
+        for _ in range(2):
+            said.tried(f"{error} {meanwhile}", tiny_model.ensure_tiny_model)
+        said(*((path.name, oct(path.stat().st_mode)) for path in (tmp_path / "new" / "cache").iterdir()))
+    said.check("tiny_model")
+
+
 @pytest.mark.parametrize("text", ["templates", "local"])
 def test_engines_of_this_machine_say_what_is_on_record(text, monkeypatch, tmp_path):
     own = {"_parser_class": {"own": Parser, "bounds": Boundaries}.__getitem__, "_empty_request": lambda: None}
@@ -224,6 +280,8 @@ def test_engines_of_this_machine_say_what_is_on_record(text, monkeypatch, tmp_pa
     monkeypatch.setattr(vllm_compat, "choice", lambda options: {"choice": list(options)})
     outside = SimpleNamespace(StructuredOutputsParams=dict, RepetitionDetectionParams=dict)
     monkeypatch.setitem(sys.modules, "vllm.sampling_params", outside)
+    registry = SimpleNamespace(supports_multimodal_inputs=lambda config: config.registered)
+    monkeypatch.setitem(sys.modules, "vllm.multimodal", SimpleNamespace(MULTIMODAL_REGISTRY=registry))
     monkeypatch.chdir(tmp_path)
     named = {name: value for module in MODULES for name, value in vars(module).items() if not name.startswith("__")}
     check_said(f"engines_{text}", {**named, "np": np, **globals()}, shown)

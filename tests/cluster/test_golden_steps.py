@@ -4,15 +4,22 @@ import argparse
 import asyncio
 import contextlib
 import dataclasses
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from cluster import stop_signals
-from cluster.commands import play, report, run, serve, sweep, view
+from cluster.checkpoints import hosted
+from cluster.commands import list_models, play, report, run, serve, sweep, view
+from cluster.engines import vllm
+from cluster.engines.base import Sampling
 from cluster.errors import ResumableError, RunFailedError, UserError
 from cluster.suite_commands.kumo import stages
+from evals.stats.intervals import Estimate
+from evals.tables import Table
+from evals.types import PlayerError
 from tests.said import Said, Thing
 
 
@@ -158,6 +165,28 @@ def test_steps_around_a_run(said, monkeypatch, tmp_path):
             said("progress ends", error[0])
 
     signals = Thing(said, "signals", counted=counted, received=[])
+    stand_ins(monkeypatch, said, hosted, "note_session HostedPool Driver", stop_signals=signals)
+    host = hosted.HostedEngine()
+    host.close()
+    given = ("settings", "todo", "directory", "stats", Progress(said, "progress"), "watcher")
+    for error, stopped in ((None, []), (None, [15]), (RunFailedError("died"), [15]), (UserError("wrong"), [])):
+        signals.received = stopped
+        ends = iter([error, None])
+
+        def loop(what, ends=ends):
+            said("-> loop runs", getattr(what, "__name__", what))
+            if asyncio.iscoroutine(what):
+                what.close()
+            found = next(ends)
+            if found is not None:
+                raise found
+
+        host._loop = Thing(said, "loop", run=loop)
+        try:
+            said("=", host.play(*given))
+        except (RunFailedError, UserError) as caught:
+            said("=", repr(caught))
+    host.close()
     stand_ins(monkeypatch, said, run, "actors capacity note_session Driver ray", stop_signals=signals)
     monkeypatch.setattr(run, "asyncio", Thing(said, "asyncio"))
     for local, address, stopped in ((True, None, []), (False, None, [15]), (False, "host:1", [])):
@@ -288,11 +317,145 @@ def test_steps_of_a_report_and_a_sweep(said, monkeypatch, tmp_path):
         logger = Thing(said, "logger", handlers=["one"] * handled)
         monkeypatch.setattr(sweep, "logging", Thing(said, "logging", getLogger=said.calls("getLogger", logger)))
         sweep._announce()
+    stand_ins(
+        monkeypatch,
+        said,
+        sweep,
+        "compose_config check_config offer_plugins _announce",
+        _launch=said.calls("_launch", lambda overrides: outcomes if len(overrides) > 1 else []),
+    )
+    outcomes = [sweep.Outcome(("a=1", "c=3"), 0, "runs/1"), sweep.Outcome(("a=2", "c=3"), 75, "runs/2", "it\x1bfell")]
+    outcomes.append(sweep.Outcome(("a=3", "c=3"), 1, "runs/3"))
+    said("=", sweep.multirun(["a=1,2,3", "c=3"]), sweep.multirun(["c=3"]))
+    stand_ins(monkeypatch, said, list_models, "show count_gpus")
+    tables = iter(["a table"])
+    monkeypatch.setattr("cluster.models.prove.prove_here", said.calls("prove_here", lambda name: next(tables)))
+    list_models.main(argparse.Namespace(prove="org/m"))
+    (tmp_path / "model").mkdir()
+    for name, engine in {
+        "b": "null",
+        "a": "{type: vllm}",
+        "c": "{type: own, api_key_env: A_KEY}",
+        "d": "{type: own, api_key_env: NO_KEY}",
+        "e": "{type: own, api_key_env: NO_KEY, base_url: h}",
+    }.items():
+        (tmp_path / "model" / f"{name}.yaml").write_text(f"engine: {engine}\n")
+    (tmp_path / "model" / "notes.txt").write_text("engine: no")
+    monkeypatch.setattr(list_models, "resources", SimpleNamespace(files=said.calls("files", tmp_path)))
+    monkeypatch.setattr(list_models, "names_without_file", said.calls("names_without_file", ["x", "w"]))
+    for spec in (None, "there"):
+        monkeypatch.setattr(
+            list_models, "importlib", SimpleNamespace(util=SimpleNamespace(find_spec=lambda name, spec=spec: spec))
+        )
+        said(list_models.list_others(2, {"A_KEY": "k", "NO_KEY": ""}))
     said.check("steps_report_and_sweep")
 
 
+def test_steps_of_scored_results(said, monkeypatch, tmp_path):
+    modules = {
+        "evals.archive.one_file": {"one_file": lambda page: f"file of {page}é"},
+        "evals.report.build": {
+            "page_of": lambda joint: f"page of {joint}",
+            "latex_files": lambda joint: {"a.tex": f"{joint}é", "b.tex": ""},
+            "figure_files": lambda figures, look: {"f.svg": f"{figures} as {look}".encode()},
+        },
+        "evals.report.panels": {"Look": lambda width, radar: f"look {width} {radar}"},
+    }
+    for name, held in modules.items():
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace(**held))
+    joint = Thing(said, "joint", figures=lambda: "figures")
+    for files in (
+        *({}, {"width": "text"}, {"html": Path("p.html")}, {"latex": Path("l")}),
+        {"html": Path("p.html"), "latex": Path("l"), "figures": Path("f"), "width": "text", "radar": True},
+    ):
+        said(report._contents(joint, report.Files(**files)))
+    tables = [
+        Table("scores", "Scores", ("x", "success"), (("a", 1), ("b", Estimate(0.5, 0.25, 0.75, 9))), ("Note.",)),
+        Table("counts", "Counts", ("x", "n"), (("a", 1),)),
+        Table("usage", "Usage", ("x",), ((Estimate(1.0, 0.0, 2.0, 3),),)),
+    ]
+    summary = {"planned": 30, "done": 29, "tables": [{"name": "scores"}, {"name": "counts"}]}
+    scored = report.Results(tables, summary, frozenset({"p"}), ("warned",), ["said"])
+    for lines, stopped in (([], True), (["stopped: after 9 games"], True), (["open", "decided: x"], False), (None, 0)):
+        state = None
+        if lines is not None:
+            state = SimpleNamespace(lines=lambda lines=lines: lines, stopped=stopped, to_json=lambda: {"rule": 1})
+        found = report._with_stopping(scored, SimpleNamespace(stopping=state, planned=range(1234)))
+        said(found.status, found.warnings, found.parts, found.summary)
+        said(*((table.name, table.notes) for table in found.tables))
+    (tmp_path / "episodes").mkdir()
+    (tmp_path / "episodes" / "p.parquet").touch()
+    for error, parts, full in (
+        *((None, {"p.parquet"}, None), (None, {"p.parquet", "q.parquet"}, None), (None, set(), None)),
+        *((UserError("another driver"), set(), None), (RunFailedError("gone"), set(), None)),
+        (None, {"p.parquet"}, OSError("full")),
+    ):
+        directory = Thing(said, "directory", parts=tmp_path / "episodes")
+        directory.claim = raising(said, "claim", error) if error else said.calls("claim")
+        stand_ins(monkeypatch, said, report, "", RunDirectory=said.calls("RunDirectory", directory))
+        writes = raising(said, "write", full) if full else said.calls("write_results")
+        monkeypatch.setattr(report, "write_results", writes)
+        said("=", report._write_if_current(SimpleNamespace(path="RUN"), Thing(said, "results", parts=frozenset(parts))))
+    said.check("steps_results")
+
+
+async def test_steps_of_preparing_a_vllm_engine(said, monkeypatch):
+    for name, changed in {
+        "plain": {},
+        "pictures": {"pictures": True, "limits": {"image": 3}, "system_role": "user", "keeps_reasoning": True},
+        "hybrid": {"hybrid": True, "shared": True, "vllm": {"prefix_match_unit": 32, "reasoning_parser": "own"}},
+        "hybrid without beginnings": {"hybrid": True, "cached": False, "chat_template": "T"},
+        "shared, but not hybrid": {"shared": True, "answers": False},
+        "open thought": {"opened": "<think>", "chat_template_kwargs": {"thinking": True}},
+        "parsed thought": {"opened": "<think>", "parsed": True, "answers": False},
+        "refused": {"pictures": True, "error": PlayerError("two tokens")},
+    }.items():
+        case = {"pictures": False, "limits": None, "hybrid": False, "shared": False, "cached": True, "opened": ""}
+        case |= {"parsed": False, "answers": True, "error": None} | changed
+        given = {key: case[key] for key in ("vllm", "system_role", "keeps_reasoning") if key in case}
+        given |= {key: case[key] for key in ("chat_template", "chat_template_kwargs") if key in case}
+        said(f"--- {name}")
+
+        async def facts_of(engine):
+            return {"of": engine}
+
+        async def complete(engine, request, start, most, error=case["error"]):
+            said("-> asks", request.id, most, request.labels, request.options, [*request.chat])
+            if error is not None:
+                raise error
+
+        chat = Thing(said, "chat", multimodal=case["pictures"], rendered=said.calls("rendered", {"prompt": "PROMPT"}))
+        opened = said.calls("opened", case["opened"])
+        stand_ins(
+            monkeypatch,
+            said,
+            vllm,
+            "ChatTokens HitWatch SharedBeginnings",
+            facts_of=facts_of,
+            VLLMChat=said.calls("VLLMChat", chat),
+            reads_pictures=said.calls("reads_pictures", case["pictures"]),
+            Reasoning=said.calls("Reasoning", Thing(said, "reasoning", parsed=case["parsed"], opened=opened)),
+            answers_next=said.calls("answers_next", case["answers"]),
+            executor=lambda gpus: gpus,
+        )
+        monkeypatch.setattr(vllm.VLLMEngine, "_complete", complete)
+        engine = vllm.VLLMEngine(
+            Sampling(), "m", limit_mm_per_prompt=case["limits"], shared_beginnings=case["shared"], **given
+        )
+        config = SimpleNamespace(max_model_len=4096, **({"is_hybrid": True} if case["hybrid"] else {}))
+        cache = SimpleNamespace(block_size=16, enable_prefix_caching=case["cached"])
+        engine._engine = Thing(said, "vllm", model_config=config, vllm_config=SimpleNamespace(cache_config=cache))
+        try:
+            await engine._prepare()
+        except PlayerError as error:
+            said("refused", error)
+        said(engine.facts, engine.max_model_len, engine._tokens, engine._chat, engine._hits, engine._beginnings)
+        said.lines.append("")
+    said.check("steps_vllm")
+
+
 def test_steps_of_the_viewer(said, monkeypatch, tmp_path):
-    names = "_Finder ViewerNotes StudyPage Viewer make_app server_config uvicorn"
+    names = "_Finder server_config uvicorn"
     for given in (
         *(
             {},
@@ -338,6 +501,8 @@ def test_steps_of_the_viewer(said, monkeypatch, tmp_path):
             patch.setattr(view, "ViewerNotes", said.calls("notes", Thing(said, "notes", routes=lambda: ["of notes"])))
             patch.setattr(view, "StudyPage", said.calls("study", Thing(said, "study", routes=lambda: ["of studies"])))
             patch.setattr(view, "make_app", said.calls("make_app", Thing(said, "app")))
+            viewer = Thing(said, "viewer", watch=lambda: said("-> watch"))
+            patch.setattr(view, "Viewer", lambda *given: said("Viewer", given[:2], given[2]()) or viewer)
             said.tried("=", view.main, argparse.Namespace(**options))
     stand_ins(
         monkeypatch, said, view, "check_new read_sessions", Run=lambda path: SimpleNamespace(config=f"config of {path}")

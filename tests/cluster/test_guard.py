@@ -90,6 +90,41 @@ def test_what_a_dead_host_leaves_is_killed_and_nothing_of_one_that_closed_its_en
     assert not closed or next(marked, None) is None, "it waits until the engine's processes have ended"
 
 
+class Marked(Process):
+    """A process with a mark in its environment."""
+
+    def __init__(self, mark, status="running", **how):
+        super().__init__("python", **how)
+        self.mark, self.said = mark, status
+
+    def environ(self):
+        if isinstance(self.mark, Exception):
+            raise self.mark
+        return {guard.MARK: self.mark} if self.mark else {}
+
+    def status(self):
+        if isinstance(self.said, Exception):
+            raise self.said
+        return self.said
+
+
+def test_marked_processes_are_those_that_live_and_no_trackers(monkeypatch):
+    gone = psutil.NoSuchProcess(1)
+    found = [Marked("m"), Marked("m", "sleeping")]
+    others = [Marked("other"), Marked(None), Marked(gone), Marked("m", gone), Marked("m", psutil.STATUS_ZOMBIE)]
+    others += [Marked("m", looks=0), Marked("m", command=["wandb-core"])]
+    monkeypatch.setattr(guard.psutil, "process_iter", lambda: [*others[:4], *found, *others[4:]])
+    assert list(guard._marked("m")) == found
+
+
+def test_shared_memory_is_read_from_the_maps_of_processes(monkeypatch, tmp_path):
+    lines = "7f00-7f01 rw-s 0 00:1a 2 {0}/psm_1\n7f00 r-xp /lib/x.so\n7f01 rw-s {0}/a/b\n7f02 rw-s {0}/old (deleted)\n"
+    (tmp_path / "1").write_text(lines.format(guard.SHARED))
+    (tmp_path / "2").write_bytes(f"\xff 0 {guard.SHARED}/sem.2\n".encode("latin-1"))
+    monkeypatch.setattr(guard, "Path", lambda name: tmp_path / name.split("/")[2])
+    assert guard._shared_by([SimpleNamespace(pid=pid) for pid in (1, 3, 2)]) == {"psm_1", "sem.2"}
+
+
 @pytest.mark.slow
 def test_of_a_killed_host_all_processes_end_and_only_memory_that_nobody_else_maps_goes(monkeypatch):
     own, shared = (f"raycade-{secrets.token_hex(8)}" for _ in range(2))

@@ -90,6 +90,8 @@ def test_what_cannot_be_had_is_named(folder, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(ImportError, match="polars is not installed here"):
         run.episodes(frame="polars")
+    monkeypatch.setitem(sys.modules, "polars", SimpleNamespace(from_arrow=lambda table: ["polars", table.num_rows]))
+    assert run.episodes(frame="polars") == ["polars", run.episodes(frame="arrow").num_rows]
     with pytest.raises(ValueError, match="frame='csv': is one of pandas, polars, arrow"):
         run.episodes(frame="csv")
     with pytest.raises(UserError, match="no run here"):

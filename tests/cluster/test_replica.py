@@ -2,14 +2,18 @@
 
 import asyncio
 import contextlib
+import os
+import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 from typing import ClassVar
 
 import psutil
 import pytest
 
+from cluster.engines import replica as module
 from cluster.engines.base import Account, Engine, EngineDiedError, EngineError, EngineSettingsError, Request
 from cluster.engines.replica import Replica
 from evals.types import PromptTooLong
@@ -136,6 +140,30 @@ async def test_an_engine_that_is_dead_or_does_not_answer_ends_its_process_and_on
         assert ends == ["r"] * ended
     await replica.close()
     assert await Replica("never started", Ill).close() is None
+
+
+async def test_the_end_comes_after_the_error_was_sent_and_takes_descendants_along_but_no_trackers(monkeypatch):
+    killed = []
+
+    class Child:
+        def __init__(self, name):
+            self.name = name
+
+        def kill(self):
+            killed.append(self.name)
+            raise psutil.NoSuchProcess(1)
+
+    host = SimpleNamespace(
+        children=lambda recursive=False: [Child(name) for name in ("core", "wandb", "worker")[: 3 if recursive else 1]]
+    )
+    monkeypatch.setattr(module, "psutil", SimpleNamespace(Process=lambda: host, NoSuchProcess=psutil.NoSuchProcess))
+    monkeypatch.setattr(module, "is_engine", lambda child: child.name != "wandb")
+    monkeypatch.setattr(module.os, "kill", lambda process, signal: killed.append((process, signal)))
+    Replica("r", Broken)._exit()
+    await asyncio.sleep(0.1)
+    assert killed == []
+    await asyncio.sleep(0.15)
+    assert killed == ["core", "worker", (os.getpid(), signal.SIGKILL)]
 
 
 async def test_settings_that_an_engine_refuses_are_told_from_a_failed_start_and_it_is_given_its_folder(tmp_path):

@@ -16,6 +16,7 @@ from starlette.testclient import TestClient as AnyClient
 from cluster.cli import main
 from cluster.commands.view import _stopping_of
 from cluster.errors import UserError
+from evals.ledger.parts import LedgerChangedError, LedgerDamagedError
 from tests.viewer_runs import calm_rows, write_run
 
 
@@ -147,8 +148,10 @@ def test_what_a_stopping_rule_says_is_asked_again_when_the_ledger_has_grown(tmp_
     for _ in range(2):
         assert lines() == ("open after 1 game",) and looks == ["refresh", "look"]
     (parts / "part-2.parquet").touch()
-    state[0] = UserError("damaged")
-    assert lines() == ("open after 1 game",) and len(looks) == 4
+    for error in (UserError("wrong"), LedgerChangedError("changed"), LedgerDamagedError([])):
+        state[0] = error
+        assert lines() == ("open after 1 game",)
+    assert looks == 4 * ["refresh", "look"]
     state[0] = SimpleNamespace(lines=lambda: ["decided"])
     assert lines() == ("decided",), "what could not be read is looked at again"
     (parts / "part-3.parquet").touch()

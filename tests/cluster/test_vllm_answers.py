@@ -100,7 +100,7 @@ def test_labels_are_scored_by_their_tokens():
 def ready(answer=None, error=None, **reasoning):
     """An engine that has started, whose vLLM gives this answer or error; what it is asked is in ``asked``."""
     engine = VLLMEngine(Sampling(max_tokens=20), "m")
-    engine.asked, engine.max_model_len = [], 30
+    engine.asked, engine.max_model_len, engine.cached = [], 30, 4
     shown = {"text": "red", "token_ids": [8, 9], "finish_reason": "stop", "logprobs": None}
 
     async def generate(prompt, parameters, id, **more):
@@ -111,7 +111,7 @@ def ready(answer=None, error=None, **reasoning):
             yield None
             yield SimpleNamespace(
                 prompt_token_ids=[1] * 12,
-                num_cached_tokens=4,
+                num_cached_tokens=engine.cached,
                 metrics=SimpleNamespace(num_preemptions=2),
                 outputs=[SimpleNamespace(**{**shown, **(answer or {})})],
             )
@@ -263,6 +263,9 @@ async def test_beginnings_are_computed_first_and_hits_are_watched():
     first, second = engine.asked
     assert first == ({"prompt_token_ids": [1, 2]}, label_parameters([0]), "game-3-beginning", {"priority": 2})
     assert second[2] == "game-3" and seen == [(12, 4)]
+    engine.cached = None  # vLLM does not know
+    reply = await engine.complete(Request("game-4", "prompt"))
+    assert reply.cached_tokens == 0 and seen[1:] == [(12, 0)]
 
 
 # --- the engine ------------------------------------------------------------------------------------------------------
