@@ -48,9 +48,9 @@ class Said:
         self(f"{what}: {found}")
         return found
 
-    def check(self, name):
+    def check(self, name, room="cluster"):
         self("")
-        check_golden(f"cluster_{name}", "\n".join(filter(None, self.lines)))
+        check_golden(f"{room}_{name}", "\n".join(filter(None, self.lines)))
 
 
 class Thing:

@@ -123,7 +123,7 @@ def _label_part(key: str, settings: Mapping[str, Any]) -> str:
         return value
     if value is True:
         return name
-    if value is False:
+    if value is False or value == "":
         return f"no {name}"
     # A count of what the setting's name is the plural of: 4 shots.
     if isinstance(value, int) and _is_plural(name):

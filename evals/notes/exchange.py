@@ -83,8 +83,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         for row in reader:
             yield reader.line_num, {name: _as_written(value or "") for name, value in row.items() if name in FIELDS}
     except csv.Error as error:
-        line = max(1, reader.line_num)  # 0 while it reads the first
-        raise NoteError(f"{path}, line {line}: {error}") from error
+        raise NoteError(f"{path}, line {reader.reader.line_num}: {error}") from error
 
 
 def _note(row: Mapping[str, Any], author: str) -> Note:
