@@ -43,7 +43,7 @@ class Said:
         """Note what a function returns, or refuses with."""
         try:
             found = function(*given, **named)
-        except (UserError, LedgerChangedError, ValueError, OSError) as error:
+        except (UserError, LedgerChangedError, ValueError, TypeError, OSError) as error:
             found = f"{type(error).__name__}: {error}"
         self(f"{what}: {found}")
         return found
