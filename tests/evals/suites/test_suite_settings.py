@@ -8,7 +8,7 @@ from evals.suites.kidgym import KidGymSuite
 from evals.suites.kumo import KumoSuite
 from evals.suites.kumo.likely import KumoLikelySuite
 from tests.envs.kumo_games import toy_yaml
-from tests.golden import check_golden
+from tests.golden import check_golden, digest
 
 KIDGYM = [
     {},
@@ -18,6 +18,28 @@ KIDGYM = [
     {"tasks": ["MMA"], "levels": 3, "history": "none", "past_pictures": "text", "mde_decoys": "published"},
     {"seeds": "training:2", "option_order": "listed"},
     {"templates": "OWN", "modality": "text"},
+    {"tasks": "all", "levels": 1},
+    {
+        "tasks": ["MDE", "MFI"],
+        "mde_decoys": "published",
+        "decoder": "published",
+        "past_reasoning": "kept",
+        "levels": [3, 2],
+    },
+    {"tasks": "MFI", "history": "all", "past_pictures": "text", "modes": "icl", "feedback": ["reward", "legal"]},
+    {"tasks": "DMA", "history": 1, "tell_budget": False, "modes": ["icl", "cot"], "resolution": 32, "episodes": 2},
+    {
+        "templates": "CHAT",
+        "tasks": ["MFI", "CL"],
+        "levels": 2,
+        "modality": "both",
+        "detail": "prose",
+        "option_order": "listed",
+    },
+    *({"templates": "CHAT", **some} for some in ({"history": 2}, {"feedback": "legal"}, {"past_pictures": "text"})),
+    {"templates": "WORDS", "variant": "balanced"},
+    {"templates": "WORDS", "variant": "published"},
+    {"tasks": ["PL", "FI"], "levels": 5, "variant": "balanced"},
     *({"tasks": tasks} for tasks in (["CL", "XY"], ["CL", "CL"], [], ["cl"])),
     *({"levels": levels} for levels in ([1, 5], True, 0, "1")),
     *({"modes": ["zeroshot"]}, {"resolution": 48}, {"episodes": 0}, {"episodes": 10_000_000}, {"history": -1}),
@@ -95,8 +117,15 @@ def test_what_settings_mean_and_which_are_refused_is_as_on_record(name, tmp_path
     (tmp_path / "toy.yaml").write_text(yaml.safe_dump(toy_yaml(), sort_keys=False))
     (tmp_path / "own").mkdir()
     (tmp_path / "own/answer.txt").write_text("Reply with one of $letters.")
+    for folder, file, text in (
+        ("chat", "chat.yaml", '[{role: user, text: "$goal $frames $actions $answer"}]'),
+        ("words", "words.yaml", "goals: {CL: Sort them.}"),
+    ):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / file).write_text(text)
     write_tasks(tmp_path / "tasks.jsonl", generate_tasks(load_domain("medical"), 6, 9, count=2, valid_truths=2))
     files = {"TOY": tmp_path / "toy.yaml", "OWN": tmp_path / "own", "TASKS": tmp_path / "tasks.jsonl"}
+    files |= {"CHAT": tmp_path / "chat", "WORDS": tmp_path / "words"}
     parts = []
     for settings in cases:
         given = {
@@ -108,6 +137,7 @@ def test_what_settings_mean_and_which_are_refused_is_as_on_record(name, tmp_path
             suite = suite_of(**{**small, **given})
             plan = suite.plan()
             said = [str(suite.needs), str(getattr(suite, "_conditions", ""))]
+            said.append(digest(" ".join(episode.id for episode in plan)))
             for episode in (plan[0], plan[-1]):
                 place = f"{episode.task} {episode.level} {episode.mode} {episode.index}.{episode.repeat} {episode.seed}"
                 said.append(f"{len(plan)} {place} {episode.budget} {episode.calls:g} {episode.prompt_tokens:.0f}")

@@ -94,13 +94,15 @@ def import_checkout(checkout: Path, folder: Path) -> Import:
     if not direct and not chains:
         raise ValueError(f"{checkout}: no {DIRECT_FILE} and no {CHAIN_FILES} here or below: no questions of MultiStAR")
     scenes: dict[Path, tuple[list[Any], list[Any]]] = {}
+    # Puzzles are numbered within their configuration, over all files of a kind.
     numbers: Counter[str] = Counter()
+    chain_numbers: Counter[str] = Counter()
     for path in direct:
         with _Leaving(found, path):
             _read_direct(found, path, numbers, scenes)
     for path in chains:
         with _Leaving(found, path):
-            _read_chains(found, path, scenes)
+            _read_chains(found, path, chain_numbers, scenes)
     return found
 
 
@@ -271,12 +273,11 @@ def _panels(image: str, panels: Sequence[Any]) -> tuple[int, ...]:
 # --- chains ----------------------------------------------------------------------------------------------------------
 
 
-def _read_chains(found: Import, path: Path, scenes: Mapping[Path, Any]) -> None:
+def _read_chains(found: Import, path: Path, numbers: Counter[str], scenes: Mapping[Path, Any]) -> None:
     data = _json(found, path)
     if not isinstance(data, list):
         raise ValueError("is no list of puzzles")
     first = _first_candidate(found, path, data)
-    numbers: Counter[str] = Counter()
     for number, puzzle in enumerate(data):
         with _Leaving(found, path, f"puzzle {number + 1}"):
             if not isinstance(puzzle, dict) or not isinstance(puzzle.get("questions"), list):
@@ -285,7 +286,7 @@ def _read_chains(found: Import, path: Path, scenes: Mapping[Path, Any]) -> None:
             stored = list(_chain(found, path, number, puzzle, configuration, first, scenes))
             if not stored or stored[-1].stage != "final":
                 raise ValueError("has no final question")
-            # Puzzles are numbered within their configuration, those left out aside.
+            # Those left out have no number.
             place = numbers[configuration.name]
             numbers[configuration.name] += 1
             found.questions += [one.of_puzzle(place) for one in stored]

@@ -122,6 +122,8 @@ def _has_form(question: Stored) -> bool:
     texts = (question.subtask, question.node, question.text, question.picture, *question.options, *question.doubts)
     if not all(isinstance(text, str) for text in texts):
         return False
+    if not all(type(number) is int for number in (question.puzzle, question.number, *question.size)):
+        return False
     # The picture's hash names a file: nothing in it may lead elsewhere.
     return question.picture.isalnum()
 

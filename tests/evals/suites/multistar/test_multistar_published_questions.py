@@ -531,6 +531,117 @@ def test_one_bad_file_or_line_never_refuses_a_folder_and_each_is_named(checkout,
     assert {path.stem for path in (tmp_path / "out" / "pictures").iterdir()} >= kept and "19 left out" in printed.out
 
 
+UP_DOWN = "up_center_single_down_center_single"
+RULES_OF_PARTS = ["The color of it stays as it is.", "The colors of it are all different here."]
+OF_PARTS = [
+    *(direct(text, RULES_OF_PARTS, "A", template, f"3/{image}.png", UP_DOWN)
+      for template, image, text in (
+          ("reasoning_first.json", "row_1", "The rule?"),
+          ("reasoning_first.json", "row_1", "Its rule?"),
+          ("reasoning_first.json", "row_1", "The rule above?"),
+          ("reasoning_first.json", "row_1", "The rule in the lower half?"),
+          ("reasoning_second.json", "first_two_rows", "The rule?"),
+      )),
+    *(direct("Left panel or right panel?", options, "A", "advanced_two_panels.json", "3/panel_combination_1_2.png", UP_DOWN)
+      for options in (["Darker", "Brighter"], ["Larger", "Smaller"], ["More", "Fewer"], ["Yes", "No"])),
+    direct("The same size?", ["Yes", "No"], "B", "advanced_one_panel_2.json", "3/panel_1.png", UP_DOWN),
+]  # fmt: skip
+SCENES = [
+    *({"panels": panels} for panels in ("x", ["x"], [[1]], [[{"position": "center"}]], [[thing(size="0.4")]])),
+    *({"rules": of} for of in ("x", [1], [{"rules": 1}], [{"rules": [1]}], [{}])),
+    *({"questions": of} for of in (7, [], [DIRECT[0], OF_PARTS[0]], [7, DIRECT[0]])),
+    *({"questions": [{**DIRECT[0], "config": config}]} for config in (1, "no_such")),
+]
+"""What files of direct questions hold in place of what they should."""
+ENTRIES = [
+    *({"answer": answer} for answer in ("Z", "", ["A"], None)),
+    *({"choices": of} for of in ("AB", ["A: 1"], ["A: 1", 2], ["A: 1", "1"], ["A: 1", "B: "], ["1", "A: 2"])),
+    *({"choices": [str(n) for n in range(many)]} for many in (26, 27)),
+    *({"question": text} for text in (" ", "Count? " + "x" * 9_993, "Count? " + "x" * 9_994, 7)),
+    *({"template_filename": name} for name in ("\x1b[31mnew.json", None, "reasoning_second_3.json")),
+    *(
+        {"image_filename": name}
+        for name in ("0/panel_9.png", "0/panel_0.png", "0/panel_combination_2_3.x.png", "/etc/passwd")
+    ),
+]
+"""What entries of direct questions hold in place of what the first one does."""
+FINALS = [{"correct_answer": key} for key in (0, 7, 8, 9, -1, "2", True)] + [
+    {"question": ""},
+    {"image_path": "absent.png"},
+]
+EDITS = [
+    *({name: ...} for name in ("subtask", "node", "text", "picture", "options", "key", "configuration", "file")),
+    *(
+        {"stage": "3P"},
+        {"attribute": "hue"},
+        {"attribute": None},
+        {"key": 9},
+        {"key": -1},
+        {"key": True},
+        {"picture": "../x"},
+    ),
+    *(
+        {"options": ["1", 2]},
+        {"doubts": [1]},
+        {"configuration": "4x4"},
+        {"more": 1},
+        {"puzzle": 5},
+        {"puzzle": "x"},
+        {"number": None},
+        {"size": [2.5, 1]},
+    ),
+]
+
+
+def test_odd_and_wrong_files_are_read_or_named_as_on_record(checkout, tmp_path, capsys):
+    for name in ("row_1", "first_two_rows", "panel_1", "panel_combination_1_2"):
+        picture(checkout / "dataset" / CONFIG / "3" / f"{name}.png", 3)
+    panels = [[thing("top", "circle", color=color), thing("bottom", "square", color=28)] for color in (0, 56, 140)]
+    good = json.loads(write_direct(checkout, DIRECT, number=10).read_text())
+    write_direct(checkout, [{**DIRECT[0], **entry} for entry in ENTRIES], number=2)
+    write_direct(checkout, OF_PARTS, panels=panels * 2, number=3)
+    write_direct(checkout, DIRECT[:1], panels=[], number=4)
+    for number, scene in enumerate(SCENES, 20):
+        path = checkout / "dataset" / CONFIG / str(number) / "question.json"
+        path.parent.mkdir()
+        path.write_text(json.dumps({**good, **scene}))
+    chain = chain_entries()
+    renamed = [{**chain[0], "stage": "single_panel_9"}, {**chain[1], "correct_answer": 5}, "x", *chain[2:], chain[-1]]
+    puzzles = [{"questions": [*chain[:-1], {**chain[-1], **final}]} for final in FINALS]
+    puzzles += [7, {}, {"questions": renamed}, {"questions": chain[-2:]}, {"questions": chain[:-1]}]
+    for name, content in (("_2", puzzles), ("_10", {}), ("_3", puzzles[2:3])):
+        (checkout / f"logical_chain_questions{name}.json").write_text(json.dumps(content))
+    assert imported(checkout, tmp_path / "out") == 1
+    said, out = capsys.readouterr(), tmp_path / "out"
+    parts = [said.err, said.out, (out / "warnings.txt").read_text()]
+    lines = [json.loads(line) for line in (out / "questions.jsonl").read_text().splitlines()]
+    for line in lines:
+        told = [
+            line[name] for name in ("file", "node", "puzzle", "number", "stage", "attribute", "part", "key", "subject")
+        ]
+        parts.append(f"{told} {len(line['text'])} {len(line['options'])} {line['doubts']}")
+    for (subtask, configuration), of_kind in read_questions(str(out)).items():
+        parts.append(f"# {subtask} {configuration}: {[len(puzzle) for puzzle in of_kind]}")
+        for one in published_puzzle(str(out), subtask, configuration, len(of_kind) - 1, False):
+            rates = [round(rate, 6) for rate in one.rates]
+            parts.append(
+                f"{one.node} {one.stage} {one.part} {one.counts} {one.key} {rates} {one.parents} {one.setting} {one.said}"
+            )
+    parts.append("# Edited by hand")
+    for edit in EDITS:
+        changed = {name: value for name, value in {**lines[0], **edit}.items() if value is not ...}
+        (out / "questions.jsonl").write_text("\n".join(json.dumps(line) for line in (lines[1], changed)))
+        read_questions.cache_clear()
+        try:
+            told = {
+                kind: [[one.text for one in puzzle] for puzzle in of] for kind, of in read_questions(str(out)).items()
+            }
+        except ValueError as error:
+            told = str(error)
+        parts.append(f"{edit}: {told}")
+    check_golden("multistar_import_odd", re.sub(r"x{40,}", "xx", "\n".join(parts).replace(str(tmp_path), "TMP")))
+
+
 def test_a_chain_without_some_questions_keeps_the_rest_and_one_without_its_end_is_left_out(checkout, tmp_path):
     entries = chain_entries()
     broken = [{**entries[0], "correct_answer": "nonsense"}, *entries[1:]]

@@ -16,11 +16,12 @@ from evals.ledger.records import records_to_table
 from evals.players import BUILT_IN_PLAYERS, ShortcutPlayer
 from evals.suite import ledger_columns
 from evals.suites.multistar import MultiStarSuite, puzzles
+from evals.suites.multistar.published_questions.store import Stored, write_questions
 from evals.suites.multistar.puzzles import Selection, generated, puzzle_of, questions_of, stand_ins
 from evals.suites.multistar.questions import QUESTION_ATTRIBUTES
 from evals.types import LabelScores, Reply
 from tests.evals.suites.multistar.multistar_fakes import Refusing, Scripted, nodes_of, played, rows_of, tables_of
-from tests.golden import check_golden
+from tests.golden import check_golden, digest, plain
 
 ONE_PART = {"center_single", "distribute_four", "distribute_nine"}
 NUMBERS = {"configurations": ["center_single"], "attributes": ["number"], "puzzles": 1, "options": "uniform"}
@@ -138,14 +139,68 @@ SETTINGS = [
     *({"problems": "PROBLEMS"}, {"problems": "PROBLEMS", "seeds": "training:1"}, {"problems": "PROBLEMS", "values": 5}),
     *({"seeds": "sealed:~no-one/x"}, {"seeds": "x"}, {"variant": "balanced", "options": "uniform"}),
     *({"templates": "TEMPLATES", "order": "question_first"}, {"source": "here"}, {"wording": "published"}),
-    *({"wording": "published", name: value} for name, value in (("scale", 2), ("modality", "text"), ("problems", "x"))),
+    *(
+        {"wording": "published", name: value}
+        for name, value in (
+            *(("scale", 2), ("modality", "text"), ("problems", "x"), ("render", "official"), ("variant", "balanced")),
+            *(("changing", 2), ("values", 5), ("source", "/nowhere"), ("source", "SOURCE")),
+        )
+    ),
+    *(
+        {"wording": "published", "source": "SOURCE", "attributes": "shape", **some}
+        for some in (
+            {"doubtful": "scored"},
+            {"subtask": "direct"},
+            {"configurations": "2x2Grid"},
+            {"templates": "TEMPLATES"},
+            {"seeds": "training:1"},
+        )
+    ),
+    *(
+        {"attributes": ["number", "shape"], **some}
+        for some in (
+            *(
+                {name: value}
+                for name, value in (
+                    ("options", "uniform"),
+                    ("option_order", "shuffled"),
+                    ("answer_sets", "raven"),
+                    ("sweep", False),
+                    ("paper_literal", True),
+                    ("order", "question_first"),
+                    ("scale", 3),
+                    ("render", "official"),
+                    ("reply", "described"),
+                    ("modality", "text"),
+                    ("styles", ["structured", "document"]),
+                    ("seeds", "training:2"),
+                )
+            ),
+            {"render": "official", "scale": 2, "styles": "document"},
+            {"paper_literal": True, "order": "question_first", "priors": "truth"},
+            {"paper_literal": True, "sweep": False, "order": "question_first", "priors": "none"},
+        )
+    ),
 ]
+
+
+STORED = [
+    Stored(
+        subtask, "center_single", 0, number, f"{stage}/shape/{number}", stage, "shape", None, "Which?", ("Square", "Circle"),
+        number % 2, "0a", (20, 10), ("the panels say: no",) * (number == 1), "", "center", ("square", "circle"),
+    )
+    for subtask, stages in (("chain", ("1P", "1P")), ("direct", ("1P-B", "1P-B", "1P-C")))
+    for number, stage in enumerate(stages)
+]  # fmt: skip
+"""Imported questions."""
 
 
 def test_what_settings_mean_and_which_are_refused_is_as_on_record(tmp_path):
     (tmp_path / "TEMPLATES").mkdir()
     asked = "$question $choices The answer should be one of $labels."
     (tmp_path / "TEMPLATES/vanilla.txt").write_text(asked)
+    (tmp_path / "SOURCE").mkdir()
+    write_questions(tmp_path / "SOURCE", STORED)
     for seed in range(2):
         (tmp_path / "PROBLEMS").mkdir(exist_ok=True)
         write(official(generate("center_single", seed)), tmp_path / f"PROBLEMS/RAVEN_{seed}_train")
@@ -157,13 +212,11 @@ def test_what_settings_mean_and_which_are_refused_is_as_on_record(tmp_path):
             plan = suite.plan()
             counts = f"{len(plan)} {len({episode.id for episode in plan})} {sum(episode.calls for episode in plan):g}"
             place = f"{plan[-1].task} {plan[-1].level} {plan[-1].mode} {plan[-1].index} {plan[-1].seed}"
-            said = [
-                counts,
-                place,
-                str(suite.needs),
-                str(suite.conditions),
-                str(suite._ask_settings(plan[0].mode))[:150],
-            ]
+            asked = plain(suite._ask_settings(plan[0].mode)).partition(", templates")[0]
+            tokens = " ".join(f"{episode.budget} {episode.prompt_tokens:.0f}" for episode in (plan[0], plan[-1]))
+            # Files are told apart by their place, too.
+            ids = "" if suite.problems or suite.source else digest(" ".join(episode.id for episode in plan))
+            said = [counts, place, str(suite.needs), str(suite.conditions), f"{asked} {tokens} {ids}"]
         except ValueError as error:
             said = [str(error)]
         parts += [f"{settings}", *(f"    {each}".replace(str(tmp_path), "") for each in said)]
