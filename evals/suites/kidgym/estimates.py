@@ -39,8 +39,11 @@ _REPLY_TOKENS: Final = 8
 
 def expected_calls(world: World) -> float:
     """Model calls of an episode of the world's task and level."""
-    of_levels = CALLS.get(world.name, world.budgets)
-    return of_levels[world.level - 1] if world.level <= len(of_levels) else world.budget
+    of_levels = CALLS.get(world.name, ())
+    if world.level <= len(of_levels):
+        return of_levels[world.level - 1]
+    # Memory tasks begin with a step that is not asked.
+    return min(world.budget, _LAST_STEP.get(world.name, world.budget)) - world.memory
 
 
 def expected_tokens(world: World, question: Chat, earlier: float, history: History) -> float:

@@ -3,22 +3,38 @@
 import asyncio
 import dataclasses
 import itertools
+import math
 from collections import Counter
 
 import pytest
 
-from envs.kidgym import TASKS
+from envs.kidgym import TASKS, make, solve
 from envs.kidgym.chance import BALANCED_CHANCE
 from envs.picture import Picture
 from evals.ledger.records import plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
 from evals.suite import built_in_players, ledger_columns, plan_for, play_episode
-from evals.suites.kidgym import KidGymSuite
+from evals.suites import kidgym
+from evals.suites.kidgym import (
+    KidGymSuite,
+    commands,
+    estimates,
+    feedback,
+    learned_shortcuts,
+    mistakes,
+    offer,
+    prompts,
+    published,
+    reading,
+    score,
+    shortcuts,
+    variants,
+)
 from evals.suites.kidgym.example import worked_example
 from evals.suites.kidgym.templates import load_templates
 from evals.tables import WRITERS
 from evals.types import Reply
-from tests.golden import Watched, check_golden, digest
+from tests.golden import Watched, check_golden, check_said, digest, plain
 
 SUITE = KidGymSuite(modes=["zero_shot"], episodes=1)
 MODES = KidGymSuite(tasks=["CL"], levels=[1], modes=["cot", "icl"], episodes=1)
@@ -138,3 +154,26 @@ def test_what_loses_games_is_what_it_was(variant):
         refused = [sum(extra[f"refused_{why}"] for extra in told) for why in ("steps", "blocked", "misfit", "full")]
         parts.append(f"{task}: {dict(sorted(kinds.items()))} {refused} {[extra['miscount'] for extra in told]}")
     check_golden(f"kidgym_mistakes_{variant}", "\n".join(parts))
+
+
+MODULES = (
+    commands,
+    estimates,
+    feedback,
+    learned_shortcuts,
+    mistakes,
+    offer,
+    prompts,
+    published,
+    reading,
+    score,
+    shortcuts,
+    variants,
+)
+
+
+def test_single_questions_are_answered_as_on_record():
+    modules = {module.__name__.rpartition(".")[2]: module for module in MODULES}
+    names = {"kidgym": kidgym, "make": make, "solve": solve, "TASKS": TASKS, "Reply": Reply, "inf": math.inf}
+    names |= {"load_templates": load_templates, "worked_example": worked_example, "replace": dataclasses.replace}
+    check_said("kidgym_said", modules | names, plain)

@@ -1,6 +1,7 @@
 """KidGym's tables."""
 
 import asyncio
+import itertools
 import math
 import random
 
@@ -41,6 +42,16 @@ class Sometimes:
         if turn.episode.index % 4 == 2:
             raise PlayerError("gone")
         return Reply(turn.oracle(), prompt_tokens=100, cached_tokens=60)
+
+
+class Counted:
+    """Plays perfectly, and tells these numbers of tokens."""
+
+    def __init__(self, **tokens):
+        self.tokens = tokens
+
+    async def reply(self, turn):
+        return Reply(turn.oracle(), **self.tokens)
 
 
 def run(suite, players, keep=lambda episode: True):
@@ -102,13 +113,15 @@ def test_capability_scores_are_the_papers_formula():
 
 def test_cache_shares_are_those_of_the_ledger():
     suite = KidGymSuite(tasks=["SE"], levels=[3], modes=["zero_shot", "icl"], episodes=4)
-    plan, ledger = run(suite, {"model": Sometimes()})
-    found = {row["mode"]: row for row in rows(cache_table(RunData.of_tables(plan, ledger)))}
-    for row in found.values():
+    players = {"model": Sometimes(), "plain": Counted(prompt_tokens=10), "uncounted": Counted(), "again": Sometimes()}
+    found = {(row["player"], row["mode"]): row for row in rows(cache_table(RunData.of_tables(*run(suite, players))))}
+    assert list(found) == sorted(itertools.product(("again", "model", "plain"), ("icl", "zero_shot")))
+    assert [(row["episodes"], row["cached tokens"], row["prefix cache"]) for row in found.values()][4:] == [(4, 0, 0)] * 2
+    for row in (found[player, mode] for player in ("again", "model") for mode in ("icl", "zero_shot")):
         assert row["calls"] == 7, "two perfect games of three questions, one that cannot be read, one that fails"
         assert (row["prompt tokens"], row["cached tokens"]) == (700, 440)
         assert row["prefix cache"] == pytest.approx(440 / 700)
-    plain, example = found["zero_shot"], found["icl"]
+    plain, example = found["model", "zero_shot"], found["model", "icl"]
     assert plain["pictures sent"] == 2 * (2 + 3 + 4) + 2 and plain["distinct pictures"] == 2 * 4 + 2
     assert example["pictures sent"] == plain["pictures sent"] + 7 * 3
     assert example["picture repeats"] == 1 - (plain["distinct pictures"] + 3) / example["pictures sent"]
