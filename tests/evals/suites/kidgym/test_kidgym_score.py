@@ -116,7 +116,9 @@ def test_cache_shares_are_those_of_the_ledger():
     players = {"model": Sometimes(), "plain": Counted(prompt_tokens=10), "uncounted": Counted(), "again": Sometimes()}
     found = {(row["player"], row["mode"]): row for row in rows(cache_table(RunData.of_tables(*run(suite, players))))}
     assert list(found) == sorted(itertools.product(("again", "model", "plain"), ("icl", "zero_shot")))
-    assert [(row["episodes"], row["cached tokens"], row["prefix cache"]) for row in found.values()][4:] == [(4, 0, 0)] * 2
+    assert [(row["episodes"], row["cached tokens"], row["prefix cache"]) for row in found.values()][4:] == [
+        (4, 0, 0)
+    ] * 2
     for row in (found[player, mode] for player in ("again", "model") for mode in ("icl", "zero_shot")):
         assert row["calls"] == 7, "two perfect games of three questions, one that cannot be read, one that fails"
         assert (row["prompt tokens"], row["cached tokens"]) == (700, 440)

@@ -3,6 +3,8 @@
 import asyncio
 import dataclasses
 import itertools
+import math
+from pathlib import Path
 
 import pytest
 
@@ -11,10 +13,23 @@ from envs.raven import CONFIGURATIONS, generate
 from evals.ledger.records import plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
 from evals.suite import built_in_players, ledger_columns, plan_for, play_episode
-from evals.suites.multistar import MultiStarSuite
+from evals.suites.multistar import (
+    MultiStarSuite,
+    answers,
+    data_set,
+    hallucination,
+    mseval,
+    play,
+    prompts,
+    puzzles,
+    shortcuts,
+    view,
+)
+from evals.suites.multistar.published_questions import kinds
 from evals.suites.multistar.questions import chain_questions, direct_questions
 from evals.tables import WRITERS
-from tests.golden import Watched, check_golden, digest
+from evals.types import LabelScores, Reply
+from tests.golden import Watched, check_golden, check_said, digest, plain
 
 SUITES = {
     "chain": MultiStarSuite(configurations=["center_single"], puzzles=1, priors=["none", "model"]),
@@ -22,6 +37,10 @@ SUITES = {
         subtask="direct", configurations=["in_distribute_four_out_center_single"], puzzles=1, render="official"
     ),
 }
+
+
+DRAWN = ((0, "balanced"), (1, "balanced"), (0, "uniform"), (2, "by_sets"))
+"""Seeds, and how options are drawn."""
 
 
 def shown(turns):
@@ -40,12 +59,17 @@ def shown(turns):
 
 def test_questions_of_every_configuration_are_what_they_were():
     parts = ["# Configuration, seed, chain or direct, questions: their words and options, and their keys"]
-    for name, seed in itertools.product(CONFIGURATIONS, range(2)):
+    for name, (seed, drawing) in itertools.product(CONFIGURATIONS, DRAWN):
         problem = generate(name, seed)
-        for kind, asked in (("chain", chain_questions(problem, seed)), ("direct", direct_questions(problem, seed))):
+        for kind, ask in (("chain", chain_questions), ("direct", direct_questions)):
+            asked = ask(problem, seed, drawing)
             said = [(each.node, each.text, each.options, each.picture.key, each.counts) for each in asked]
+            more = [plain(dataclasses.replace(each, picture=None)) for each in asked]
+            known = plain([each.rates for each in asked])
             keys = "".join(str(each.key) for each in asked)
-            parts.append(f"{name} {seed} {kind} {len(asked)}: {digest(repr(said))} {keys}")
+            parts.append(
+                f"{name} {seed} {kind} {len(asked)}: {digest(repr(said))} {keys} {digest(str(more))} {digest(known)}"
+            )
     check_golden("multistar_questions", "\n".join(parts))
 
 
@@ -57,18 +81,19 @@ def test_a_run_is_what_it_was(name):
     watching = [Watched(players[episode.player]) for episode in plan]
     records = [asyncio.run(play_episode(suite, *each)) for each in zip(plan, watching, strict=True)]
     parts = [
-        "# Episodes: id, what, budget and expected calls and tokens, words, pixels, keys, replies, outcome, features, shortcuts"
+        "# Episodes: id, what, budget, expected calls and tokens, words, pixels, keys, replies, outcome, view, features, shortcuts"
     ]
-    for record, told in zip(records, watching, strict=True):
+    rows = records_to_table(records, ledger_columns(suite)).to_pylist()
+    for record, told, row in zip(records, watching, rows, strict=True):
         episode, nodes = record.episode, record.outcome.extra["nodes"]
         keys = "".join(str(node[6]) for node in nodes)
         replies = digest(" ".join(f"{turn.reply.text} {turn.action} {turn.rule}" for turn in record.turns))
         place = f"{episode.player} {episode.level} {episode.mode} {episode.index}"
         expected = f"{episode.budget} {episode.calls:g} {episode.prompt_tokens:.0f}"
         outcome = digest(repr(record.outcome))
-        parts.append(
-            f"{episode.id[:12]} {place} {expected} {' '.join(shown(record.turns))} {keys} {replies} {outcome} {told.digests}"
-        )
+        seen = digest(plain(suite.view({key.removeprefix("multistar."): value for key, value in row.items()})))
+        asked = " ".join(shown(record.turns))
+        parts.append(f"{episode.id[:12]} {place} {expected} {asked} {keys} {replies} {outcome} {seen} {told.digests}")
     first = records[0].turns[0].turn.chat
     parts += ["", "# The first prompt"]
     for message in first:
@@ -84,3 +109,19 @@ def test_a_run_is_what_it_was(name):
         frame = dataclasses.replace(figure, series=())
         parts += ["", f"# Figure {figure.name}: {figure.title}", drawn, digest(repr(frame))]
     check_golden(f"multistar_{name}", "\n".join(parts))
+
+
+MODULES = (answers, data_set, hallucination, kinds, mseval, play, prompts, puzzles, shortcuts, view)
+
+
+def test_single_questions_are_answered_as_on_record():
+    names = {module.__name__.rpartition(".")[2]: module for module in MODULES}
+    names |= {"generate": generate, "chain_questions": chain_questions, "replace": dataclasses.replace, "nan": math.nan}
+    names |= {
+        "LabelScores": LabelScores,
+        "Reply": Reply,
+        "Path": Path,
+        "CONFIGURATIONS": CONFIGURATIONS,
+        "inf": math.inf,
+    }
+    check_said("multistar_said", names, plain)
