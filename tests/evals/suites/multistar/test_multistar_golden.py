@@ -81,7 +81,7 @@ def test_a_run_is_what_it_was(name):
     watching = [Watched(players[episode.player]) for episode in plan]
     records = [asyncio.run(play_episode(suite, *each)) for each in zip(plan, watching, strict=True)]
     parts = [
-        "# Episodes: id, what, budget, expected calls and tokens, words, pixels, keys, replies, outcome, view, features, shortcuts"
+        "# Episodes: id, what, budget, expected calls and tokens, words, pixels, keys, replies, outcome, view, what is known"
     ]
     rows = records_to_table(records, ledger_columns(suite)).to_pylist()
     for record, told, row in zip(records, watching, rows, strict=True):
