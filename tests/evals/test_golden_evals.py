@@ -1,23 +1,37 @@
 """What the rooms of evals say to the questions on record in ``tests/golden/evals_*.txt``."""
 
+import asyncio
 import dataclasses
 import importlib
+import io
 import itertools
 import math
+import sys
 from array import array
 from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from evals.analysis.compare import Side
 from evals.conversation import PlayedTurn, Record
+from evals.figures import Figure
 from evals.ledger.records import plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
+from evals.questions import Question, QuestionSuite
 from evals.reference import published
 from evals.reference.comparison import RunCell
+from evals.report import terminal
+from evals.report.joint import Report, RunReport
 from evals.results.entries import Entry, Reader, Score, outline_of
 from evals.results.overview import Overview
+from evals.sessions import session
+from evals.shortcut_search import learner
+from evals.shortcut_search.classes import FeatureClass
 from evals.stats import anytime
 from evals.stats.intervals import Estimate
 from evals.stopping.outcomes import Outcomes
@@ -31,7 +45,7 @@ from evals.summary.failures import Causes
 from evals.summary.paired import Observation, column_measure
 from evals.summary.reply_health import ReplyHealth
 from evals.tables import Table, format_cell
-from evals.types import Episode, Outcome, Reply, Turn, message
+from evals.types import Episode, OptionFeatures, Outcome, PlayerError, Reply, Turn, message
 from tests.golden import check_said, plain
 
 _ROOMS = {
@@ -40,6 +54,10 @@ _ROOMS = {
     "summary.reliability summary.reply_health summary.status summary.usage",
     "studies": "study.conditions study.effects study.split study.variance stopping.order stopping.outcomes",
     "results": "results.boards results.differences results.entries results.overview results.ticks",
+    "reports": "report.build report.episodes report.heat_map report.joint report.latex report.page report.panels report.parts "
+    "report.terminal figures",
+    "shortcuts": "shortcut_search.classes shortcut_search.games shortcut_search.learner shortcut_search.record "
+    "shortcut_search.search sessions.session questions suite suite_results",
     "papers": "reference.comparison reference.figures reference.models reference.trend",
 }
 ROOMS = {room: [importlib.import_module(f"evals.{name}") for name in names.split()] for room, names in _ROOMS.items()}
@@ -220,6 +238,160 @@ def cells(player, measure, *played):
     ]
 
 
+def table(*rows, columns="player task success", **more):
+    return Table("t", "Table", tuple(columns.split()), rows, **more)
+
+
+def printed(shown_table, width=40, brief=False):
+    """A table as lines of a terminal."""
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(terminal.LaidOut(shown_table, brief))
+    return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
+
+
+def report(*runs, suite=TWO, tables=(), status=()):
+    """A report of runs ``(name, lines)``; each with the same tables and status."""
+    return Report(
+        [RunReport(name, run(*lines, sessions=[{"raycade": "1"}]), suite, tables, status) for name, lines in runs]
+    )
+
+
+def drawn(kind, *series, **more):
+    return Figure("f", "Figure", kind, tuple(series), **more)
+
+
+def option(action, **values):
+    return OptionFeatures(action, {name.replace("_", " ").replace("  ", ": "): value for name, value in values.items()})
+
+
+def in_file(text, then):
+    """What is made of a file that holds a text."""
+    path = Path("file")
+    if text:
+        path.write_text(text.replace("|", "\n"))
+    return then(path)
+
+
+@dataclass(frozen=True)
+class Guess(QuestionSuite):
+    name: str = "guess"
+
+    def questions(self):
+        return [
+            Question("Capital of Peru?", "Lima", "geography", "2", ("Lima", "Rome")),
+            Question("-1.5 times 2?", "-3."),
+            Question("Which sign?", "<"),
+        ]
+
+
+@dataclass(frozen=True)
+class Featured(QuestionSuite):
+    """Asks which of some numbers is the least, twice."""
+
+    name: str = "featured"
+    broken: bool = False
+
+    def questions(self):
+        return [Question(str(number), "1", options=tuple("312"[number:])) for number in range(2)]
+
+    async def play(self, episode, conversation):
+        if self.broken:
+            raise PlayerError("no")
+        options = self.questions()[episode.index].options
+        features = [OptionFeatures(each, {"text: number": float(each)}) for each in options]
+        replies = []
+        for _ in range(2):
+            played = await conversation.ask(
+                (message("user", "?"),), options=options, oracle=lambda: "1", features=lambda: features
+            )
+            replies.append(played.reply.text)
+        return Outcome(replies == ["1", "1"], 2, replies.count("1") / 2)
+
+
+class Failing(Toy):
+    """Fails at whatever is made of its rows."""
+
+    def results(self, run, section):
+        raise KeyError("results")
+
+    def figures(self, run):
+        raise ValueError("figures")
+
+    def view(self, row):
+        raise ValueError("view")
+
+
+def turn_of(**more):
+    return Turn(Guess().plan()[0], 0, (message("user", "?"),), ("Lima", "Rome", "Oslo"), **more)
+
+
+LESSONS = [
+    [option("a", color__x=0.5), option("b", color__x=0.25)],
+    [option("a", color__x=0.25), option("b", color__x=0.25, color__y=True), option("c", color__x=0.25)],
+]
+
+
+class Trees:
+    """Stands for scikit-learn's trees and columns: notes what it is told, and finds options with a small x likely."""
+
+    def __init__(self, **settings):
+        self.told = [settings]
+
+    def fit(self, rows, targets, sample_weight):
+        self.told.append((rows, targets, sample_weight))
+
+    def predict_proba(self, rows):
+        return np.array([[0.0, 1 - row.get("color: x", 0.0)] for row in rows])
+
+    def fit_transform(self, rows):
+        return rows
+
+    transform = fit_transform
+
+
+def chosen_after(turns, good, asked, without=(), seed=0):
+    """What a learner tells its trees, and what it chooses after lessons."""
+    sklearn = {
+        "sklearn": SimpleNamespace(),
+        "sklearn.ensemble": SimpleNamespace(HistGradientBoostingClassifier=Trees),
+        "sklearn.feature_extraction": SimpleNamespace(DictVectorizer=Trees),
+    }
+    with mock.patch.dict(sys.modules, sklearn):
+        player = learner.Learner(FeatureClass("all", without=frozenset(without)), seed)
+        player.learn(turns, good)
+        return player._trees.told, player.choose(asked)
+
+
+def answered(*replies):
+    """What a session says step by step."""
+
+    async def played():
+        current = session.Session(Guess(), Guess().plan()[0])
+        told = []
+        for reply in (None, *replies):
+            try:
+                if reply is None:
+                    turn = await current.begin()
+                elif isinstance(reply, Exception):
+                    turn = await current.fail(reply)
+                else:
+                    turn = await current.answer(Reply(reply))
+            except session.SessionError as error:
+                turn = str(error)
+            record = current.record
+            told.append(
+                (
+                    turn and getattr(turn, "number", turn),
+                    list(current.played),
+                    record and (record.outcome, record.error),
+                )
+            )
+        await current.close()
+        return told
+
+    return asyncio.run(played())
+
+
 def leveled():
     """A run of tasks with levels; ``z`` has one whose difficulty is not known."""
     return run(
@@ -242,7 +414,8 @@ def rules_of(variant=lambda task: "", known=lambda task, level: {}):
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_answers_are_as_on_record(room, monkeypatch):
+def test_answers_are_as_on_record(room, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(variance, "DRAWS", 40)
     names = {module.__name__.rpartition(".")[2]: module for module in ROOMS[room]}
     check_said(f"evals_{room}", {**globals(), "math": math, "published": published, **names}, shown)
