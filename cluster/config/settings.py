@@ -182,7 +182,7 @@ def check_config(config: DictConfig) -> dict[str, Any]:
     checked_section("", ROOT_KINDS, plain)
     _check_run_name(plain["name"])
     suite = make_suite(plain["suite"])
-    if plain["stop"]:
+    if isinstance(plain["stop"], dict):
         _check_measure(plain["stop"].get("measure", "success"), suite)
     _stop_rule(plain["stop"])
     check_name(plain["model"])
