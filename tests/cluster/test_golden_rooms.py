@@ -1,6 +1,8 @@
 """What rooms of the cluster say and pass on for tables of odd inputs, as on record in ``tests/golden``."""
 
 import argparse
+import itertools
+import os
 import socket
 import sys
 from pathlib import Path
@@ -8,6 +10,7 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 
+from cluster import streams
 from cluster.commands import challenge, repeat, replay, run, study, trained_on, watch_checkpoints
 from cluster.launch import start_nodes
 from cluster.people import command, export, folder
@@ -439,3 +442,59 @@ def test_token_masks(tmp_path, capsys, monkeypatch):
         said.tried(name, token_masks.main, options(file="FILE", out="OUT", tokenizer=name))
     said(written)
     said.check("token_masks")
+
+
+class Stream:
+    """A stream that fails as its script says."""
+
+    encoding = "utf-8"
+
+    def __init__(self, said, *errors):
+        self.said, self.errors = said, iter(errors)
+
+    def _try(self, what):
+        self.said(what)
+        if error := next(self.errors, None):
+            raise error
+
+    def write(self, text):
+        self._try(f"write {text}")
+
+    def flush(self):
+        self._try("flush")
+
+    def fileno(self):
+        self._try("fileno")
+        return 77
+
+
+def test_closed_and_broken_streams(capsys, monkeypatch):
+    said = Said(capsys)
+    taken = itertools.chain([0, 5, 2], itertools.repeat(9))
+    noted = {"open": said.calls("open", lambda path, flags: next(taken)), "dup2": said.calls("dup2")}
+    noted |= {"close": said.calls("close"), "fdopen": said.calls("fdopen", lambda number, *given, **named: number)}
+    monkeypatch.setattr(streams, "os", SimpleNamespace(**{**vars(os), **noted}))
+    for closed in ({}, {"stdin": None, "stdout": None, "stderr": None}):
+        standard = SimpleNamespace(**{"stdin": "in", "stdout": "out", "stderr": "err", **closed})
+        monkeypatch.setattr(streams, "sys", standard)
+        streams.open_closed_streams()
+        said(vars(standard))
+    for columns, lines in (("0", "00"), ("", "24"), (None, "0"), ("80", None), ("10", "0.")):
+        for name, value in (("COLUMNS", columns), ("LINES", lines)):
+            monkeypatch.delenv(name, raising=False)
+            if value is not None:
+                monkeypatch.setenv(name, value)
+        streams.forget_sizes_of_nothing()
+        said((columns, lines), "->", os.environ.get("COLUMNS"), os.environ.get("LINES"))
+    broken, full, closed = BrokenPipeError("gone"), OSError("full"), ValueError("closed")
+    for errors in ((), (full,), (closed,)):
+        said("give up", errors)
+        streams.give_up(Stream(said, *errors))
+    for errors in ((), (full,), (broken, closed)):
+        said("end", errors)
+        streams.end(Stream(said, *errors))
+    for errors in ((), (full, full), (broken,), (None, broken, full)):
+        said("lasting", errors)
+        lasting = streams.Lasting(Stream(said, *errors))
+        said(lasting.write("text"), lasting.flush(), lasting.encoding)
+    said.check("streams")

@@ -24,15 +24,16 @@ def handlers():
 @pytest.fixture
 def left(monkeypatch):
     """The exit codes with which the process would have left."""
-    codes = []
+    codes, said = [], []
 
     def write(stream, text):
-        assert (stream, text) == (2, b"stopped; run the same command again to resume\n")
+        said.append((stream, text))
         raise OSError("closed")
 
     monkeypatch.setattr(stop_signals.os, "_exit", codes.append)
     monkeypatch.setattr(stop_signals.os, "write", write)
-    return codes
+    yield codes
+    assert said == [(2, b"stopped; run the same command again to resume\n")] * len(codes)
 
 
 def send(number):
@@ -122,6 +123,15 @@ async def test_work_is_cancelled_by_a_signal_and_a_second_one_leaves_at_once(end
             await stop_signals.unless_stopped(work())
         assert left == [CONTINUE]
     assert now() == before
+
+
+async def test_work_that_is_cancelled_without_a_signal_is_cancelled():
+    async def work():
+        asyncio.current_task().cancel()
+        await asyncio.sleep(60)
+
+    with pytest.raises(asyncio.CancelledError):
+        await stop_signals.unless_stopped(work())
 
 
 def test_ctrl_c_is_silent_while_modules_are_imported_and_else_what_somebody_else_has_set():
