@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from evals.ledger.run_data import RunData
 from evals.stats.intervals import Estimate, proportion_estimate
+from evals.summary.paired import puzzle_of
 
 
 @dataclass(frozen=True)
@@ -27,17 +28,18 @@ class Line:
 
 def overview(run: RunData) -> Iterator[Line]:
     """A line for each suite; the player is the one that was planned first, the model."""
-    columns = ("suite", "player", "status", "success", "task", "level", "index", "cost")
+    columns = ("suite", "player", "status", "success", "task", "level", "index", "seed", "cost")
     player = run.plan["player"][0].as_py() if len(run.plan) else ""
     rows = run.episodes(columns)
     rows = rows.filter(pc.equal(rows["player"], player))
     planned = run.plan.filter(pc.equal(run.plan["player"], player))
     for suite in pc.unique(planned["suite"]).to_pylist():
         mine = rows.filter(pc.equal(rows["suite"], suite))
-        games = list(zip(*(mine[name].to_pylist() for name in ("task", "level", "index")), strict=True))
+        of_puzzle = (mine[name].to_pylist() for name in ("task", "level", "index", "seed"))
+        puzzles = [puzzle_of(*values) for values in zip(*of_puzzle, strict=True)]
         failed = pc.sum(pc.equal(mine["status"], "failed")).as_py() or 0
         with run.intervals():
-            success = proportion_estimate([bool(won) for won in mine["success"].to_pylist()], games)
+            success = proportion_estimate([bool(won) for won in mine["success"].to_pylist()], puzzles)
         yield Line(
             suite=suite,
             player=player,

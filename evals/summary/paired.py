@@ -196,7 +196,7 @@ def success_observations(
     where: Mapping[str, str] | None = None,
     game: Sequence[str] = ("task", "level", "index"),
 ) -> list[Observation]:
-    """The success of each finished episode; failed ones are left out, since they have no success.
+    """The success of each episode; a failed one has none, as in the tables of results.
 
     Args:
         run: One suite's part of a run.
@@ -204,9 +204,7 @@ def success_observations(
         where: What other columns must hold, such as ``{"mode": "cot"}``.
         game: Ledger columns that make a game.
     """
-    wanted = {"status": "done"}
-    if where:
-        wanted |= where
+    wanted = where or {}
     columns = dict.fromkeys([*cell, *wanted, *game, "repeat", "success"])
     rows = run.episodes(list(columns))
     for name, value in wanted.items():
@@ -216,7 +214,13 @@ def success_observations(
     values = {name: rows[name].to_pylist() for name in rows.column_names}
     cells = zip(*(map(str, values[name]) for name in cell), strict=True)
     games = zip(*(values[name] for name in game), strict=True)
-    return list(map(Observation, cells, games, values["repeat"], map(float, values["success"])))
+    return list(map(Observation, cells, games, values["repeat"], map(float, map(bool, values["success"]))))
+
+
+def failure_notes(run: RunData) -> tuple[str, ...]:
+    """How ``success_observations`` counts failed episodes; nothing where none failed."""
+    failed = pc.any(pc.equal(run.episodes(["status"])["status"], "failed")).as_py()
+    return ("A failed episode counts as no success.",) if failed else ()
 
 
 def column_measure(run: RunData, player: str, column: str = "success") -> Measure:
@@ -302,9 +306,14 @@ def _share_difference(differences: Sequence[float], games: Sequence[Hashable]) -
 
 def _observation(row: Mapping[str, Any], column: str) -> Observation:
     cell = (row["task"], row["level"], row["mode"])
-    game = (row["task"], row["level"], row["index"], row["seed"])
-    unit = (row["mode"], row["repeat"])
+    game = puzzle_of(row["task"], row["level"], row["index"], row["seed"])
+    unit = (row["level"], row["index"], row["mode"], row["repeat"])
     return Observation(cell, game, unit, float(row[column] or 0))
+
+
+def puzzle_of(task: str, level: str, index: int, seed: int) -> Hashable:
+    """What an episode is about: several questions on one puzzle have its seed, and so are one cluster of an interval."""
+    return (task, seed) if seed else (task, level, index)
 
 
 def sign_flip_p(sums: Sequence[float]) -> float:

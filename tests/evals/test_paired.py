@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from evals.ledger.records import Record, plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
 from evals.stats.intervals import (
     Estimate,
@@ -20,16 +21,21 @@ from evals.stats.intervals import (
     proportion_estimate,
     wilson_estimate,
 )
+from evals.summary.overview import overview
 from evals.summary.paired import (
     Effect,
     Observation,
+    column_measure,
     effects_tables,
+    failure_notes,
     file_stem,
     independent_effects,
     paired_effects,
+    puzzle_of,
     sign_flip_p,
     success_observations,
 )
+from evals.types import Episode, Outcome
 
 CELL = ("model", "CL")
 
@@ -271,6 +277,19 @@ def test_a_table_of_effects_names_what_varies_and_what_does_not():
     assert len(stems) == 7 and max(map(len, stems)) < 100
 
 
+def test_questions_on_one_puzzle_are_one_cluster():
+    questions = [(task, level, index, seed) for task in "ab" for seed in (3, 4) for level in "xy" for index in (1, 2)]
+    assert len({puzzle_of(*each) for each in questions}) == 4
+    assert len({puzzle_of(*each[:3], 0) for each in questions}) == 8, "no seed tells nothing"
+    plan = [Episode("toy", *each[:2], "m", each[2], 0, each[3], "f", 1, player="p") for each in questions]
+    records = [Record(episode, Outcome(episode.seed == 3, 1), "", (), 0.0) for episode in plan]
+    run = RunData.of_tables(plan_to_table(plan), records_to_table(records, {}))
+    games = column_measure(run.of("toy"), "p").observations
+    assert len({(one.game, one.unit) for one in games}) == len(questions) and len({one.game for one in games}) == 4
+    (line,) = overview(run)
+    assert line.success == proportion_estimate([one.value > 0 for one in games], [one.game for one in games])
+
+
 def test_what_makes_a_game_and_a_cell_can_be_chosen():
     row = {
         "suite": "s",
@@ -283,14 +302,17 @@ def test_what_makes_a_game_and_a_cell_can_be_chosen():
         "status": "done",
     }
     rows = [
-        {**row, "success": True},
-        {**row, "success": False, "mode": "icl", "index": 5},
-        {**row, "success": None, "index": 6, "status": "failed"},
+        {**row, "episode_id": "a", "success": True},
+        {**row, "episode_id": "b", "success": False, "mode": "icl", "index": 5},
+        {**row, "episode_id": "c", "success": None, "index": 6, "status": "failed"},
     ]
-    run = RunData.of_tables(pa.table({"suite": ["s"]}), pa.Table.from_pylist(rows)).of("s")
+    run = RunData.of_tables(pa.table({"suite": ["s"], "episode_id": ["a"]}), pa.Table.from_pylist(rows)).of("s")
     assert success_observations(run, ("level",), {"mode": "cot", "task": "t"}, ("index",)) == [
-        Observation(("1",), (4,), 3, 1.0)
+        Observation(("1",), (4,), 3, 1.0),
+        Observation(("1",), (6,), 3, 0.0),
     ]
+    assert failure_notes(run) == ("A failed episode counts as no success.",)
+    assert failure_notes(run.without(["c"])) == ()
     assert success_observations(run, ("player", "level"), {"mode": "icl"}) == [
         Observation(("m", "1"), ("t", 1, 5), 3, 0.0)
     ]

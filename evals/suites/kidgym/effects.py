@@ -8,7 +8,13 @@ import pyarrow.compute as pc
 
 from evals.ledger.run_data import RunData
 from evals.suites.kidgym.published_environment.recording import SUFFIX
-from evals.summary.paired import effects_tables, independent_effects, paired_effects, success_observations
+from evals.summary.paired import (
+    effects_tables,
+    failure_notes,
+    independent_effects,
+    paired_effects,
+    success_observations,
+)
 from evals.tables import Table
 
 _CELL = ("player", "task", "level")
@@ -27,7 +33,7 @@ def effect_tables(run: RunData) -> Iterator[Table]:
         effects = paired_effects(success_observations(run, _CELL, {"mode": mode}), zero_shot)
         title = f"KidGym: {_NAMES[mode]} minus zero-shot on the same games"
         sides = (_NAMES[mode], _NAMES["zero_shot"])
-        yield from effects_tables(f"kidgym_{mode}_effect", title, _CELL[1:], sides, effects)
+        yield from effects_tables(f"kidgym_{mode}_effect", title, _CELL[1:], sides, effects, failure_notes(run))
     for memory, plain in _MEMORY.items():
         cell = ("player", "mode", "level")
         observed = (success_observations(run, cell, {"task": task}) for task in (memory, plain))
@@ -37,7 +43,10 @@ def effect_tables(run: RunData) -> Iterator[Table]:
             cell[1:],
             (memory, plain),
             independent_effects(*observed),
-            (f"{memory} and {plain} are played on different games: the two sides are independent.",),
+            (
+                f"{memory} and {plain} are played on different games: the two sides are independent.",
+                *failure_notes(run),
+            ),
         )
 
 
@@ -63,5 +72,5 @@ def environment_tables(run: RunData) -> Iterator[Table]:
         cell[1:],
         ("own", "published"),
         independent_effects(own, published),
-        ("The two environments draw different games: the two sides are independent.",),
+        ("The two environments draw different games: the two sides are independent.", *failure_notes(run)),
     )

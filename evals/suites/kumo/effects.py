@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from evals.ledger.run_data import RunData
-from evals.summary.paired import effects_tables, independent_effects, success_observations
+from evals.summary.paired import effects_tables, failure_notes, independent_effects, success_observations
 from evals.tables import Table
 
 
@@ -23,5 +23,5 @@ def effect_tables(run: RunData) -> Iterator[Table]:
         ("mode", "domain"),
         ("hard", "easy"),
         independent_effects(hard, easy),
-        ("Hard and easy tasks are different games: the two sides are independent.",),
+        ("Hard and easy tasks are different games: the two sides are independent.", *failure_notes(run)),
     )

@@ -105,7 +105,7 @@ def _failure_notes(runs: Sequence[Run]) -> list[str]:
         )
     if unknown:
         notes.append(
-            f"{unknown:,} of them belong to tasks that no one finished: their optimum is not on record, and "
+            f"{unknown:,} of them belong to tasks that no player in this table finished: their optimum is not on record, and "
             "relative actions leave them out."
         )
     if unplayed:
