@@ -34,7 +34,7 @@ from evals.suites.kumo.lab.analysis.ranking import concordance, ranking_table
 from evals.suites.kumo.lab.analysis.structure import majority, structure_associations, structure_table
 from evals.suites.kumo.repeats import Run
 from evals.tables import Table
-from tests.evals.suites.test_uneven_runs import written
+from tests.evals.suites.test_uneven_runs import RUNS, made_up, written
 from tests.golden import check_golden
 from tests.runs import Often, run_of
 from tests.small_runs import MODELS, SUITES, small_run
@@ -289,7 +289,7 @@ def test_published_scores_are_the_paper_s():
 
 def test_scores_at_other_benchmarks_are_read_with_gaps(tmp_path):
     path = tmp_path / "scores.csv"
-    path.write_text("model,MMLU-Pro,LiveBench\ngpt-4o,72.6,\n,,\nmistral-large,,49\n")
+    path.write_text("model, MMLU-Pro ,LiveBench\ngpt-4o, 72.6 ,\n,,\n mistral-large ,,49\n")
     one, two = read_scores(path)
     assert (one.name, one.values, two.values) == ("MMLU-Pro", {"gpt-4o": 72.6}, {"mistral-large": 49})
     for text, told in (
@@ -305,6 +305,25 @@ def test_scores_at_other_benchmarks_are_read_with_gaps(tmp_path):
             read_scores(path)
     with pytest.raises(ValueError, match="there is no such file"):
         read_scores(tmp_path / "none.csv")
+
+
+def test_several_runs_and_other_scores_are_correlated_as_on_record(tmp_path):
+    (suite, players, cells, values), (kidgym, _, others, of_others) = RUNS["kumo"], RUNS["kidgym"]
+    opened = [
+        OpenedRun("first", made_up(suite, players, cells, values), suite),
+        OpenedRun("later", made_up(suite, players[::-2], cells[1:4], values), suite),
+        OpenedRun("games", made_up(kidgym, players, others[:3], of_others), kidgym),
+    ]
+    scores = [f"{name},{place * place},{'' if place == 2 else -place}" for place, name in enumerate((*players, "tiny"))]
+    (tmp_path / "scores.csv").write_text("\n".join(["model,Elsewhere,Less", *scores]))
+    found = analyze(opened, tmp_path / "scores.csv")
+    parts = [
+        f"{len(found.played)} {sorted({run.player for run in found.played})}",
+        f"{len(found.ranked)} of them ranked",
+    ]
+    parts += [f"{each.first.name} | {each.second.name} {each.players}" for each in found.correlations]
+    parts += written(found.tables, [figure for figure in found.figures if "correlation" in figure.name])
+    check_golden("kumo_several_runs", "\n".join(parts))
 
 
 # --- whole runs ------------------------------------------------------------------------------------------------------

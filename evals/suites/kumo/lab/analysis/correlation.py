@@ -112,20 +112,20 @@ def read_scores(path: Path) -> list[Scores]:
 
 def _scores_in(reader: csv.DictReader[str], path: Path) -> dict[str, dict[str, float]]:
     """The scores of each column by model."""
-    columns = reader.fieldnames or ()
+    columns = reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
     if "model" not in columns:
         raise ValueError(f"{path}: there is no column 'model'")
     found: dict[str, dict[str, float]] = {name: {} for name in columns if name != "model"}
     for row in reader:
         line = f"{path}, line {reader.line_num}"
-        is_named = bool(_cell(row, "model"))
+        model = _cell(row, "model")
         for name, scores in found.items():
             text = _cell(row, name)
             if not text:
                 continue
-            if not is_named:
+            if not model:
                 raise ValueError(f"{line}: has scores, but no model: write its name into the column 'model'")
-            scores[row["model"]] = _number(text, f"{line}, {name}")
+            scores[model] = _number(text, f"{line}, {name}")
     return found
 
 
