@@ -104,9 +104,10 @@ def _failure_notes(runs: Sequence[Run]) -> list[str]:
             "with the tokens used until then."
         )
     if unknown:
+        noun = "run" if unknown == 1 else "runs"
         notes.append(
-            f"{unknown:,} of them belong to tasks that no player in this table finished: their optimum is not on record, and "
-            "relative actions leave them out."
+            f"Of {unknown:,} {noun} the optimum is not on record (no player in this table finished the task, or no truth "
+            "survives its outcomes): relative actions leave them out."
         )
     if unplayed:
         notes.append(f"{unplayed:,} of {len(runs):,} planned runs have not been played and count nowhere else.")

@@ -84,6 +84,7 @@ KUMO = [
         {"tasks": "TASKS", "truths": 6, "actions": 9, name: value}
         for name, value in (("seed", 1), ("valid_truths", 2), ("structure", {}), ("world", "agree"), ("numeric", 0.5))
     ),
+    {"tasks": "TASKS", "truths": 6, "actions": 9, "book": "written"},
     *({"tasks": "nowhere.jsonl"}, {"tasks": "TASKS"}, {"tasks": "TASKS", "seeds": "training:1"}, {"source": "nowhere"}),
     *({"book": book} for book in ("written", "published", "short")),
     *({"prompt": "published", **some} for some in ({}, {"feedback": "changed", "list_actions": False}, {"history": 1})),

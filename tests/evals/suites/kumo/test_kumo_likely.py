@@ -13,16 +13,19 @@ from hypothesis import strategies as st
 
 from envs.kumo import GenerationError
 from envs.kumo.likely import ENOUGH, BayesSearch, LikelyTask, LikelyTest, certainties, stream_likely
-from evals.conversation import Conversation
+from evals.conversation import Conversation, Record
+from evals.ledger.records import records_to_table
 from evals.players import OraclePlayer, RandomPlayer, ShortcutPlayer
+from evals.suite import ledger_columns
 from evals.suites.kumo.likely import KumoLikelySuite
 from evals.suites.kumo.likely.chances import read_chances, state_chances, without_chances
-from evals.suites.kumo.likely.play import FLOOR, play_likely
+from evals.suites.kumo.likely.play import play_likely
 from evals.suites.kumo.likely.prompts import book
 from evals.suites.kumo.likely.view import view_likely
 from evals.suites.kumo.searched_game import domain_of
 from evals.testing import check_suite
 from evals.types import Episode, Reply
+from tests.golden import check_golden, digest, plain
 
 TRUTHS = ("Fever", "Yellow Fever", "Gout")
 ROWS = st.integers(1, 9).map(lambda first: (first, 10 - first))
@@ -201,21 +204,6 @@ def test_right_answers_are_as_frequent_as_the_book_says():
     assert {task.truths.index(task.right) for task in made} == {0, 1, 2}
 
 
-def test_what_an_answer_is_worth():
-    sure, conversation = play(TOY, Stubborn("Fever"))
-    assert (sure.success, sure.steps, sure.extra["points_lost"], sure.extra["log_loss"]) == (True, 3, 4.0, 0.0)
-    assert sure.extra["test_regret"] >= 1 and sure.extra["unread_regret"] == 2 and not sure.extra["stated"]
-    told = [str(message.parts[0]) for message in conversation.turns[4].turn.chat if message.role == "user"]
-    assert told[1].startswith("Outcome of Test 0: high\n") and "cannot be read" in told[4]
-    unsure, _ = play(TOY, PLAYERS[-2])
-    assert unsure.extra["stated"] and unsure.extra["confidence"] == 0.05
-    assert unsure.extra["log_loss"] == pytest.approx(-math.log(0.05))
-    silent, _ = play(TOY, PLAYERS[-1])
-    # two tests, three unread replies, no answer
-    assert (silent.success, silent.steps, silent.extra["points_lost"]) == (False, 2, 11.0)
-    assert silent.extra["log_loss"] == pytest.approx(-math.log(FLOOR))
-
-
 @given(shares=st.lists(st.floats(0, 1), min_size=3, max_size=3).filter(lambda shares: sum(shares) > 0.1))
 def test_stated_chances_are_read_back(shares):
     stated = {truth: share / sum(shares) for truth, share in zip(TRUTHS, shares, strict=True)}
@@ -270,19 +258,44 @@ def test_the_book_tells_all_numbers():
             assert told == dict(zip(task.truths, test.cases, strict=True))
 
 
-def test_the_view_tells_chances_and_costs():
-    outcome, conversation = play(TOY, PLAYERS[-2])
-    turns = [
-        {"prompt": [], "reply": turn.reply.text, "reasoning": "", "action": turn.action, "rule": turn.rule}
-        for turn in conversation.turns.values()
-    ]
-    row = {"turns": turns, "status": "done", "error": "", "success": outcome.success, "steps": 3, "budget": 20}
-    view = view_likely(row, TOY, BayesSearch(TOY, 6.0))
-    assert len(view.steps) == 5
-    assert view.steps[0].facts["exact chances"] == dict.fromkeys(TRUTHS, 0.333)
-    assert view.steps[1].facts["exact chances"] == {"Fever": 0.643, "Yellow Fever": 0.143, "Gout": 0.214}
-    assert [step.regret for step in view.steps][1:4] == [None, 1.0, None]
-    assert view.steps[4].facts["named"] == "right" and view.steps[4].facts["stated chances"]["Gout"] == 0.95
+class Saying:
+    """Says one thing after the other, the last one for ever."""
+
+    def __init__(self, *said):
+        self.said = said
+
+    async def reply(self, turn):
+        said = self.said[min(turn.number, len(self.said) - 1)]
+        return said if isinstance(said, Reply) else Reply(said, reasoning=f"Thought {turn.number}.")
+
+
+SURE = "<CHANCES> Fever: 0, Yellow Fever: 100 </CHANCES>"
+SAID = [
+    ["?", "??", "Fever"],
+    ["?", "Test 1", "?", "Test 1", "Test 0", f"{SURE} <ANSWER> Yellow Fever </ANSWER>"],
+    ["Test 0", f"{SURE} <ANSWER> Fever </ANSWER>"],
+    ["<CHANCES> Fever: 30, Gout: 70.5 </CHANCES>\nMy answer is Gout.", "Gout"],
+    ["<CHANCES> Fever: 30 </CHANCES> <ANSWER> Fever </ANSWER>"],
+    [Reply("<ANSWER> Fever", finish="length"), "<ANSWER> test 1 </ANSWER>", "<ANSWER> Gout </ANSWER>"],
+    ["Test 1"],
+]
+
+
+def test_games_of_evidence_are_judged_and_viewed_as_on_record():
+    players = [(player, wrong) for player in (*PLAYERS, *(Saying(*said) for said in SAID)) for wrong in (0.75, 6.0)]
+    played = [play(TOY, *each) for each in players]
+    records = [Record(talk.episode, outcome, "", tuple(talk.turns.values()), 1.0) for outcome, talk in played]
+    rows = records_to_table(records, ledger_columns(KumoLikelySuite())).to_pylist()
+    parts = []
+    for (player, wrong), record, row in zip(players, records, rows, strict=True):
+        parts += ["", f"# {getattr(player, 'said', getattr(player, 'name', type(player).__name__))}, {wrong}"]
+        parts.append(f"{record.outcome.success} {record.outcome.steps} {plain(record.outcome.extra)}")
+        view = view_likely(row, TOY, BayesSearch(TOY, wrong))
+        for step, turn in zip(view.steps, record.turns, strict=True):
+            asked = digest(repr(turn.turn.chat))
+            parts.append(f"  {turn.rule} {asked} {step.decoded} {step.best} {plain(step.regret)} {plain(step.facts)}")
+        parts.append(plain(view.facts))
+    check_golden("kumo_likely_hand", "\n".join(parts))
 
 
 @pytest.mark.slow

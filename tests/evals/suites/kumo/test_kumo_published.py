@@ -31,7 +31,7 @@ from evals.suites.kumo.transcripts import lines_without_a_task, stored_run, tran
 from evals.tables import WRITERS
 from evals.types import PlayerError, Reply
 from tests.envs.kumo_checkout import FOUR, reply, write_checkout, write_transcripts
-from tests.golden import check_golden, plain
+from tests.golden import check_golden, digest, plain
 
 PUBLISHED = {"book": "published", "prompt": "published", "decoder": "strict"}
 POND = ["Prints", "Scale", "Leftovers", "Call", "Feather", "Path"]
@@ -215,24 +215,6 @@ def test_the_oracle_wins_all_well_formed_tasks_in_the_searched_number_of_actions
         assert outcome.extra["tied_optimal_actions"] == published.tied_actions
 
 
-def tables_of(run, suite):
-    return {table.name: table for part in ("scores", "diagnostics") for table in suite.results(run, part)}
-
-
-def first_row(table):
-    return dict(zip(table.columns, table.rows[0], strict=True))
-
-
-def test_malformed_tasks_count_as_published_or_are_left_out(source):
-    run, _ = run_of(suite_of(source), ["oracle"])
-    for how, planned in (("scored", 7), ("left_out", 2)):
-        tables = tables_of(run, suite_of(source, malformed=how))
-        assert first_row(tables["kumo_success"])["planned"] == planned
-        assert first_row(tables["kumo_deduction"])["done"] == planned
-        said = [note for note in tables["kumo_success"].notes if "malformed" in note]
-        assert len(said) == 1 and said[0].startswith("5 runs") and ("are left out" in said[0]) == (how == "left_out")
-
-
 # --- transcripts -----------------------------------------------------------------------------------------------------
 
 
@@ -394,32 +376,53 @@ def compared_with_the_record():
     return transcript_table(runs, again, lambda player, level: {*HELD[player], "easy" if level == "hard" else "knots"})
 
 
+def planned(suite, episode):
+    """An episode of an imported game, with what is known of the game."""
+    place = f"{episode.id[:12]} {episode.task} {episode.level} {episode.index}.{episode.repeat} {episode.seed}"
+    puzzle = suite.puzzle(episode.task, episode.level, episode.index)
+    best = [puzzle.best(puzzle.task.action_names[:count]) for count in (0, 2, 6)]
+    facts = [puzzle.guaranteed, puzzle.optimum_is_cheap, puzzle.optimal_play, best, puzzle.benchmark_columns]
+    return f"{place} {episode.budget} {episode.calls:g} {episode.prompt_tokens:.0f} {facts}"
+
+
+def told(step):
+    """A step of a view, without what any view tells."""
+    return f"    {step.decoded} {step.best} {plain(step.regret)} {step.lost} {step.remaining} {plain(step.facts)}"
+
+
 def test_imported_runs_and_their_record_are_told_as_on_record(replayed, source, checkout, tmp_path):
     parts = []
     for settings in TOLD:
         suite = suite_of(source, **settings)
         parts += ["", f"# {settings}: {suite._conditions}"]
         try:
-            for episode in suite.plan():
-                place = (
-                    f"{episode.id[:12]} {episode.task} {episode.level} {episode.index}.{episode.repeat} {episode.seed}"
-                )
-                puzzle = suite.puzzle(episode.task, episode.level, episode.index)
-                best = [puzzle.best(puzzle.task.action_names[:count]) for count in (0, 2, 6)]
-                facts = [
-                    puzzle.guaranteed,
-                    puzzle.optimum_is_cheap,
-                    puzzle.optimal_play,
-                    best,
-                    puzzle.benchmark_columns,
-                ]
-                parts.append(f"{place} {episode.budget} {episode.calls:g} {episode.prompt_tokens:.0f} {facts}")
+            parts += map(partial(planned, suite), suite.plan())
         except ValueError as error:
             parts.append(str(error).replace(source, "SOURCE"))
+    own, theirs = suite_of(source, prompt="own", decoder="lenient"), suite_of(source, transcripts=checkout)
+    for settings, episode in itertools.product(({}, {"past_reasoning": "dropped", "feedback": "changed"}), own.plan()):
+        suite = dataclasses.replace(own, **settings)
+        tests = suite.puzzle(episode.task, episode.level, episode.index).task.action_names
+        player = Scripted(reply(tests[0]), "?", reply(tests[0]), reply(tests[1]), reply(tests[5]), reply("Fox"))
+        row = records_to_table([play(suite, player, episode)], ledger_columns(suite)).to_pylist()[0]
+        row = {name.removeprefix("kumo."): value for name, value in row.items()}
+        view = suite.view(row)
+        parts += ["", f"# Played: {episode.task} {episode.index} {digest(repr(player.chats))} {plain(view.facts)}"]
+        if not settings:
+            parts += [plain({name: row[name] for name in KumoSuite.columns}), *map(told, view.steps)]
+            parts += [plain([rule for rule in view.book if rule.used is not None])]
+        for name in ("deepseek-v3", "tiny-model", "exact_oracle", "memory") if settings else ():
+            places = [theirs.plays(name, dataclasses.replace(episode, repeat=repeat)) for repeat in (0, 4, 5)]
+            parts.append(f"{name} plays: {places}")
     _, run, _ = replayed
     for section in ("paper", "scores", "diagnostics"):
-        for table in suite_of(source, transcripts=checkout).results(run, section):
+        for table in theirs.results(run, section):
             parts += ["", f"# Table {table.name}", WRITERS[".md"](table)]
+    finished, _ = run_of(suite_of(source), ["oracle", "random"])
+    for malformed, section in itertools.product(("scored", "left_out"), ("scores", "diagnostics")):
+        for table in suite_of(source, malformed=malformed).results(finished, section):
+            if table.name != "kumo_published":
+                parts += ["", f"# Table {table.name}, {malformed}", WRITERS[".md"](table)]
     rereads = [*reread(rows_of(run), tasks_of(source), checkout)]
     root = write_checkout(tmp_path / "checkout")
     write_transcripts(root, "odd", "PondEnv", {seed: [[reply("Path"), reply("Fox")]] * 5 for seed in (0, 1, 2)})

@@ -1,11 +1,15 @@
 """``raycade kumo validate``: one table for good domains, a line for each problem of the others."""
 
 import argparse
+import contextlib
 import csv
 import dataclasses
+import io
 import json
 import math
 import statistics
+import sys
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -131,6 +135,26 @@ def test_a_copy_of_a_domain_that_comes_with_raycade_is_refused(tmp_path, capsys)
 def test_a_domain_that_is_too_small_for_tasks_is_measured_all_the_same(tmp_path, capsys):
     assert run(a_file(tmp_path, "one"), "--hard", "1") == 0
     assert "1 of 1 domains valid" in capsys.readouterr().out
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("stderr", [io.StringIO, Terminal])
+def test_three_domains_are_measured_in_a_pool_and_their_count_is_shown_on_a_terminal(stderr, monkeypatch):
+    pool = contextlib.nullcontext(SimpleNamespace(map=map))
+    monkeypatch.setattr(validate, "process_pool", lambda: pool)
+    monkeypatch.setattr(validate, "quality_of", lambda domain, easy, hard: (domain, easy, hard))
+    monkeypatch.setattr("sys.stderr", stderr())
+    assert validate.measure("abc", 5, 0) == [("a", 5, 0), ("b", 5, 0), ("c", 5, 0)]
+    assert validate.measure("a", 5, 1) == [("a", 5, 1)]
+    counts = "".join(f"\r{done} of {all_of} measured{end}" for done, all_of, end in
+                     ((1, 3, ""), (2, 3, ""), (3, 3, f"\r{' ' * 40}\r"), (1, 1, f"\r{' ' * 40}\r")))  # fmt: skip
+    assert sys.stderr.getvalue() == (counts if stderr is Terminal else "")
+    monkeypatch.setattr(validate, "process_pool", lambda: pytest.fail("two need no pool"))
+    assert validate.measure("ab", 5, 0) == [("a", 5, 0), ("b", 5, 0)]
 
 
 @pytest.mark.slow
