@@ -106,20 +106,29 @@ def _money(run: Run) -> str:
 
 
 def _players(plan: pa.Table, rows: pa.Table, needed: Collection[str] | None = None) -> Table:
-    """A row for each player; with a stopping rule, only ``needed`` episodes are left, and others are not needed."""
-    waiting = set(plan["episode_id"].to_pylist()) - set(rows["episode_id"].to_pylist())
+    """A row for each player; with a stopping rule, only ``needed`` episodes are left, and won is of them alone."""
+    finished = set(rows["episode_id"].to_pylist())
+    waiting = set(plan["episode_id"].to_pylist()) - finished
     dropped: set[str] = set()
+    not_counted: set[str] = set()
     if needed is not None:
         dropped = waiting - set(needed)
+        not_counted = finished - set(needed)
     of_player = plan.filter(pc.is_in(plan["episode_id"], pa.array(list(dropped), pa.string())))
     not_needed = Counter(of_player["player"].to_pylist())
     planned = Counter(plan["player"].to_pylist())
-    table = [_player(name, count, not_needed[name], rows) for name, count in planned.items()]
+    table = [_player(name, count, not_needed[name], rows, not_counted) for name, count in planned.items()]
     columns = ("player", "planned", "done", "failed", "left", "not_needed", "won", *_SUMS)
     kept = _columns_to_show(columns, table)
     titles = [columns[place].replace("_", " ") for place in kept]
     shown = [tuple(row[place] for place in kept) for row in table]
-    return Table("status", "Episodes", tuple(titles), tuple(shown), tuple(_causes(rows)))
+    notes = list(_causes(rows))
+    if not_counted:
+        notes.append(
+            f"{len(not_counted):,} finished after a decision for which they were not needed: neither won nor the report "
+            "counts them"
+        )
+    return Table("status", "Episodes", tuple(titles), tuple(shown), tuple(notes))
 
 
 def _columns_to_show(columns: Sequence[str], table: Sequence[tuple[Cell, ...]]) -> list[int]:
@@ -132,10 +141,11 @@ def _columns_to_show(columns: Sequence[str], table: Sequence[tuple[Cell, ...]]) 
     return shown
 
 
-def _player(name: str, planned: int, not_needed: int, rows: pa.Table) -> tuple[Cell, ...]:
+def _player(name: str, planned: int, not_needed: int, rows: pa.Table, not_counted: Collection[str]) -> tuple[Cell, ...]:
     mine = rows.filter(pc.equal(rows["player"], name))
+    counted = mine.filter(pc.invert(pc.is_in(mine["episode_id"], pa.array(list(not_counted), pa.string()))))
     failed = pc.sum(pc.equal(mine["status"], "failed")).as_py() or 0
-    won = pc.sum(pc.fill_null(mine["success"], False)).as_py() or 0
+    won = pc.sum(pc.fill_null(counted["success"], False)).as_py() or 0
     sums = (pc.sum(mine[column]).as_py() or 0 for column in _SUMS)
     return (
         name,
@@ -144,7 +154,7 @@ def _player(name: str, planned: int, not_needed: int, rows: pa.Table) -> tuple[C
         failed,
         planned - len(mine) - not_needed,
         not_needed,
-        won / len(mine) if len(mine) else None,
+        won / len(counted) if len(counted) else None,
         *sums,
     )
 
