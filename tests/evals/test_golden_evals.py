@@ -1,6 +1,9 @@
 """What the rooms of evals say to the questions on record in ``tests/golden/evals_*.txt``."""
 
+import argparse
 import asyncio
+import contextlib
+import copy
 import dataclasses
 import importlib
 import io
@@ -11,12 +14,16 @@ from array import array
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Annotated
 from unittest import mock
 
 import numpy as np
 import pytest
+from annotated_types import Ge
 from rich.console import Console
 
+from envs import plugins
+from envs.picture import Picture
 from evals.analysis.compare import Side
 from evals.conversation import PlayedTurn, Record
 from evals.figures import Figure
@@ -38,14 +45,15 @@ from evals.stopping.outcomes import Outcomes
 from evals.study import variance
 from evals.study.conditions import conditions_of
 from evals.study.effects import measured
-from evals.suite import Suite
+from evals.suite import Needs, Suite
 from evals.suites.bundle import Bundle
 from evals.summary.difficulty import DifficultyRules
 from evals.summary.failures import Causes
 from evals.summary.paired import Observation, column_measure
 from evals.summary.reply_health import ReplyHealth
 from evals.tables import Table, format_cell
-from evals.types import Episode, OptionFeatures, Outcome, PlayerError, Reply, Turn, message
+from evals.training import command, gymnasium_env, gymnasium_text, play, reward
+from evals.types import Episode, OptionFeatures, Outcome, PlayerError, Reply, Turn, message, stable_seed
 from tests.golden import check_said, plain
 
 _ROOMS = {
@@ -58,6 +66,8 @@ _ROOMS = {
     "report.terminal figures",
     "shortcuts": "shortcut_search.classes shortcut_search.games shortcut_search.learner shortcut_search.record "
     "shortcut_search.search sessions.session questions suite suite_results",
+    "training": "training.command training.games training.gymnasium_env training.gymnasium_text training.nemo_gym_files "
+    "training.play training.reward",
     "papers": "reference.comparison reference.figures reference.models reference.trend",
 }
 ROOMS = {room: [importlib.import_module(f"evals.{name}") for name in names.split()] for room, names in _ROOMS.items()}
@@ -180,6 +190,16 @@ class Toy(Suite):
         return [column_measure(run, player), column_measure(run, player, "seconds")]
 
 
+class Timed(Toy):
+    def measures(self, run, player):
+        return [column_measure(run, player, "seconds")]
+
+
+class Silent(Toy):
+    def measures(self, run, player):
+        return []
+
+
 TWO = Bundle("two", (Toy(), Toy("x")))
 
 
@@ -274,14 +294,19 @@ def in_file(text, then):
 
 @dataclass(frozen=True)
 class Guess(QuestionSuite):
-    name: str = "guess"
+    name = "guess"
+    later: bool = False
 
     def questions(self):
-        return [
-            Question("Capital of Peru?", "Lima", "geography", "2", ("Lima", "Rome")),
-            Question("-1.5 times 2?", "-3."),
-            Question("Which sign?", "<"),
-        ]
+        return (
+            [Question("Later?", "yes")]
+            if self.later
+            else [
+                Question("Capital of Peru?", "Lima", "geography", "2", ("Lima", "Rome")),
+                Question("-1.5 times 2?", "-3."),
+                Question("Which sign?", "<"),
+            ]
+        )
 
 
 @dataclass(frozen=True)
@@ -392,6 +417,179 @@ def answered(*replies):
     return asyncio.run(played())
 
 
+@dataclass(frozen=True)
+class Drawing(Picture):
+    """A picture of one color."""
+
+    wide: int = 3
+
+    kind = "one color"
+
+    @property
+    def size(self):
+        return self.wide, 2
+
+    def render(self):
+        return np.full((2, self.wide, 3), 7, np.uint8)
+
+
+@dataclass(frozen=True)
+class Hunt(Suite):
+    """Find a hidden number; each wrong guess takes a step, and the first turn tells no games apart."""
+
+    episodes: Annotated[int, Ge(0)] = 2
+    highest: int = 3
+    labeled: bool = False
+    broken: bool = False
+
+    name = "hunt"
+
+    def plan(self):
+        return [
+            Episode(self.name, "find", str(self.highest), mode, index, repeat, seed, "", 3)
+            for index, seed in enumerate(self.seeds_of_games())
+            for mode in ("plain", "told")
+            for repeat in range(2)
+        ]
+
+    def seeds_of_games(self):
+        return range(self.episodes)
+
+    async def play(self, episode, conversation):
+        hidden = episode.seed % self.highest
+        chat = (message("user", f"Which number below {self.highest}?", *self.pictures()),)
+        if self.broken and conversation.player.__class__.__name__ == "_Waiting":
+            raise KeyError("broken")
+        numbers = tuple(map(str, range(self.highest)))
+        for step in range(1, 4):
+            offered = {"labels": numbers} if self.labeled else {"options": numbers}
+            left = self.left(hidden, step)
+            played = await conversation.ask(chat, oracle=lambda: str(hidden), remaining=left, **offered)
+            played.action = played.reply.text if played.reply.text in numbers else None
+            if played.action == str(hidden):
+                return Outcome(True, step)
+            chat = (
+                *chat,
+                message("assistant", played.reply.text),
+                message("user", *self.answer(played.action, hidden)),
+            )
+        return Outcome(False, 3, 0.25)
+
+    def answer(self, action, hidden):
+        return ["No number." if action is None else "More." if int(action) < hidden else "Less."]
+
+    def pictures(self):
+        return ()
+
+    def left(self, hidden, step):
+        return lambda action: 1.0 if action in (None, str(hidden)) else math.inf if step == 3 else 2.0
+
+
+@dataclass(frozen=True)
+class Drawn(Hunt):
+    seeds: str = "open"
+
+    name = "drawn"
+
+    def seeds_of_games(self):
+        return [stable_seed(self.seeds, index) for index in range(self.episodes)]
+
+
+class Shown(Hunt):
+    """Shows a picture, a larger one later."""
+
+    name = "shown"
+
+    @property
+    def needs(self):
+        return Needs(pictures=True)
+
+    def answer(self, action, hidden):
+        return ["Look:", Drawing(2)]
+
+    def pictures(self):
+        return (Drawing(),)
+
+
+def trained(games_of, texts, most=2):
+    """Replies to games one after the other: what is asked, and what a reply is worth."""
+
+    async def told():
+        playing, said = play.TrainingPlay(games_of, 3), []
+        for _ in range(most):
+            turn = await playing.begin()
+            said.append(f"{turn.episode.seed % 97} {turn.chat[-1].parts[0]}")
+            while texts and turn is not None:
+                step = await playing.answer(texts.pop(0))
+                turn = step.turn
+                said.append(f"{step.reward:g} {play.ending_of(step) or turn.chat[-1].parts[0]}")
+        await playing.close()
+        return said
+
+    return asyncio.run(told())
+
+
+def rewarded(kind, action, ended, remaining):
+    """The reward of a reply, and the total, where perfect play takes so many steps."""
+
+    async def told():
+        lost = {"worse": remaining and remaining + 2, "lost": math.inf}
+        left = None if remaining is None else lambda each: lost.get(each, remaining)
+        turn = Turn(Hunt().plan()[0], 0, (), remaining=left)
+        try:
+            rewards = reward.Rewards(kind, turn)
+        except reward.NoRewardError:
+            return "none"
+        await rewards.asked(turn)
+        following = None if ended else Turn(turn.episode, 1, (), remaining=lambda each: 1.0)
+        record = Record(turn.episode, Outcome(False, 3, 0.75), "", (), 1.0) if ended else None
+        found = await rewards.answered(PlayedTurn(turn, Reply(""), action), following, record)
+        return found, rewards.total
+
+    return asyncio.run(told())
+
+
+def command_options(*words):
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    options = parser.parse_args(words)
+    options.action = options.action.__name__
+    return options
+
+
+def command_said(*words):
+    parser, out, err = argparse.ArgumentParser(), io.StringIO(), io.StringIO()
+    command.add_arguments(parser)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = command.main(parser.parse_args(words))
+    return code, out.getvalue(), err.getvalue()
+
+
+def gym_steps(actions, suite="hunt", **settings):
+    """What an environment says to actions."""
+    env = gymnasium_env.SuiteEnv(suite, **settings)
+    observation, info = env.reset(seed=3)
+    said = [observation, {**info, "chat": len(info["chat"])}, env.render()]
+    for action in actions:
+        observation, *rest, info = env.step(action)
+        said += [observation, rest, {**info, "chat": len(info.get("chat", ()))}]
+        if rest[1]:
+            break
+    env.close()
+    return said
+
+
+def shared_texts(most, *texts):
+    """Texts in the shared memory of several environments, and what is read from it after one has changed."""
+    space = gymnasium_text.AnyText(most)
+    memory = gymnasium_text._create(space, len(texts))
+    for place, text in enumerate(texts):
+        gymnasium_text._write(space, place, text, memory)
+    seen = gymnasium_text._read(space, memory, len(texts))
+    gymnasium_text._write(space, 0, "new", memory)
+    return list(seen), seen[1:], len(seen), copy.deepcopy(seen)
+
+
 def leveled():
     """A run of tasks with levels; ``z`` has one whose difficulty is not known."""
     return run(
@@ -416,6 +614,8 @@ def rules_of(variant=lambda task: "", known=lambda task, level: {}):
 @pytest.mark.parametrize("room", ROOMS)
 def test_answers_are_as_on_record(room, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
+    known = {"hunt": Hunt, "drawn": Drawn, "guess": Guess, "shown": Shown, "bundle": Bundle, "nothing": dict}
+    monkeypatch.setattr(plugins, "load", lambda group, name: known[name])
     monkeypatch.setattr(variance, "DRAWS", 40)
     names = {module.__name__.rpartition(".")[2]: module for module in ROOMS[room]}
     check_said(f"evals_{room}", {**globals(), "math": math, "published": published, **names}, shown)
