@@ -32,8 +32,9 @@ from evals.ledger.run_data import RunData
 from evals.questions import Question, QuestionSuite
 from evals.reference import published
 from evals.reference.comparison import RunCell
-from evals.report import terminal
+from evals.report import page, panels, terminal
 from evals.report.joint import Report, RunReport
+from evals.report.panels import PLAIN
 from evals.results.entries import Entry, Reader, Score, outline_of
 from evals.results.overview import Overview
 from evals.sessions import session
@@ -178,7 +179,7 @@ class Toy(Suite):
 
     name: str = "toy"
 
-    shortcuts = {"sly": "guesses"}  # noqa: RUF012
+    shortcuts = {"sly": "guesses", "sharp": "looks"}  # noqa: RUF012
 
     def plan(self):
         return ()
@@ -267,6 +268,30 @@ def printed(shown_table, width=40, brief=False):
     console = Console(file=io.StringIO(), width=width, color_system=None)
     console.print(terminal.LaidOut(shown_table, brief))
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
+
+
+def panels_of(figure):
+    """What all panels of a figure share."""
+    canvas, axes = panels.grid_of(figure, PLAIN, 2.0, 1.0)
+    told = []
+    for each, (title, members) in zip(axes, figure.panels.items(), strict=True):
+        for series in members:
+            each.plot(series.x, series.y, label=series.name)
+        panels.finish(each, figure, title)
+        grid = [axis.get_gridlines()[0].get_visible() for axis in (each.xaxis, each.yaxis)]
+        told.append(
+            (each.get_title(), each.get_xlabel(), each.get_ylabel(), each.get_ylim(), grid, each.get_axisbelow())
+        )
+    panels.add_legend(canvas, axes)
+    return told, [text.get_text() for legend in canvas.legends for text in legend.get_texts()]
+
+
+def figure_on_page(figure):
+    def drawn_as(figure, form, look=PLAIN):
+        return f'<svg width="100.5pt" height="50pt">{form} {look.dark}'.encode()
+
+    with mock.patch.object(page, "draw", drawn_as):
+        return page.figure_parts(figure)
 
 
 def report(*runs, suite=TWO, tables=(), status=()):
@@ -567,15 +592,14 @@ def command_said(*words):
 
 def gym_steps(actions, suite="hunt", **settings):
     """What an environment says to actions."""
-    env = gymnasium_env.SuiteEnv(suite, **settings)
-    observation, info = env.reset(seed=3)
-    said = [observation, {**info, "chat": len(info["chat"])}, env.render()]
-    for action in actions:
-        observation, *rest, info = env.step(action)
-        said += [observation, rest, {**info, "chat": len(info.get("chat", ()))}]
-        if rest[1]:
-            break
-    env.close()
+    with contextlib.closing(gymnasium_env.SuiteEnv(suite, **settings)) as env:
+        observation, info = env.reset(seed=3)
+        said = [observation, {**info, "chat": len(info["chat"])}, env.render()]
+        for action in actions:
+            observation, *rest, info = env.step(action)
+            said += [observation, rest, {**info, "chat": len(info.get("chat", ()))}]
+            if rest[1]:
+                break
     return said
 
 
