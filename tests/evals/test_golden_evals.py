@@ -32,6 +32,11 @@ from evals.ledger.run_data import RunData
 from evals.questions import Question, QuestionSuite
 from evals.reference import published
 from evals.reference.comparison import RunCell
+from evals.replies.clauses import events_of
+from evals.replies.options import Options
+from evals.replies.reader import Choices, read
+from evals.replies.reasoning import separate_reasoning
+from evals.replies.words import plain_words
 from evals.report import page, panels, terminal
 from evals.report.joint import Report, RunReport
 from evals.report.panels import PLAIN
@@ -69,9 +74,15 @@ _ROOMS = {
     "shortcut_search.search sessions.session questions suite suite_results",
     "training": "training.command training.games training.gymnasium_env training.gymnasium_text training.nemo_gym_files "
     "training.play training.reward",
+    "replies": "replies.clauses replies.clause_parts replies.conclusion replies.forms replies.options replies.reader "
+    "replies.reasoning replies.sentences replies.ticks replies.words",
     "papers": "reference.comparison reference.figures reference.models reference.trend",
 }
 ROOMS = {room: [importlib.import_module(f"evals.{name}") for name in names.split()] for room, names in _ROOMS.items()}
+
+
+class Lines(list):
+    """An answer of several lines."""
 
 
 def shown(value):
@@ -83,6 +94,8 @@ def shown(value):
             return "\n".join(
                 [*lines, *("  " + " | ".join(row) for row in rows), *(f"  - {each}" for each in value.notes)]
             )
+        case Lines():
+            return "\n".join(value)
         case Estimate():
             return f"{value.mean:.6g} [{value.low:.6g}, {value.high:.6g}] {value.n}"
         case np.ndarray() | np.generic():
@@ -612,6 +625,55 @@ def shared_texts(most, *texts):
     seen = gymnasium_text._read(space, memory, len(texts))
     gymnasium_text._write(space, 0, "new", memory)
     return list(seen), seen[1:], len(seen), copy.deepcopy(seen)
+
+
+BUTTONS = Choices(
+    ("press the red button", "press the blue button", "press the yellow button", "do nothing"),
+    tuple("ABCD"),
+    ("bird", "lamp"),
+    "the door",
+    first_of_list=True,
+)
+TREES = Choices(
+    ("Oak", "Red Oak", "Maple", "Birch", "Leaf Shape", "Bark Texture", "Complete Ring Count"),
+    tuple("ABCDEFG"),
+    ("tree", "test"),
+    stated="names",
+)
+NUMBERS = Choices(("2 objects", "3 objects", "4 objects"), ("1", "2", "3"), stated="anything")
+YES = Choices(("yes", "no"), ("A", "B"), stated="anything")
+MOVES = Choices(
+    (
+        "move left",
+        "move right",
+        "move up",
+        "pick up the key in slot 1",
+        "pick up the crowbar in slot 2",
+        "unlock the door",
+    ),
+    tuple("ABCDEF"),
+)
+
+
+def readings(choices, *replies, cut_off=False):
+    """How replies are read: a line for each, with what its clauses say of options."""
+    lines = []
+    for reply in replies:
+        found = read(reply, choices, cut_off)
+        events = []
+        for event in events_of(reply, Options(choices.texts, choices.labels, choices.nouns)):
+            events.append(f"{event.kind}{''.join(map(str, sorted(event.options)))}@{event.sentence}")
+        lines.append(f"{'-' if found.option is None else found.option} {found.rule} | {' '.join(events)} | {reply!r}")
+    return Lines(lines)
+
+
+def separated(text, reasoning):
+    reply = separate_reasoning(Reply(text, reasoning=reasoning))
+    return reply.text, reply.reasoning
+
+
+def found_in(choices, text):
+    return Options(choices.texts, choices.labels).mentions(plain_words(text))
 
 
 def leveled():
