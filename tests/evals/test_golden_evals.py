@@ -43,7 +43,7 @@ from evals.report.panels import PLAIN
 from evals.results.entries import Entry, Reader, Score, outline_of
 from evals.results.overview import Overview
 from evals.sessions import session
-from evals.shortcut_search import learner
+from evals.shortcut_search import learner, search
 from evals.shortcut_search.classes import FeatureClass
 from evals.stats import anytime
 from evals.stats.intervals import Estimate
@@ -355,17 +355,21 @@ class Featured(QuestionSuite):
     broken: bool = False
 
     def questions(self):
-        return [Question(str(number), "1", options=tuple("312"[number:])) for number in range(2)]
+        return [Question(str(n), "1", task, options=tuple("312"[n % 2 :])) for n, task in enumerate("babab")]
 
     async def play(self, episode, conversation):
         if self.broken:
             raise PlayerError("no")
         options = self.questions()[episode.index].options
-        features = [OptionFeatures(each, {"text: number": float(each)}) for each in options]
         replies = []
         for _ in range(2):
+            known = {"text: before": "".join(replies)}
+            features = [OptionFeatures(each, {"color: x": float(each) / 4, **known}) for each in options]
             played = await conversation.ask(
-                (message("user", "?"),), options=options, oracle=lambda: "1", features=lambda: features
+                (message("user", "?"),),
+                options=options,
+                oracle=lambda: "1",
+                features=lambda features=features: features,
             )
             replies.append(played.reply.text)
         return Outcome(replies == ["1", "1"], 2, replies.count("1") / 2)
@@ -412,14 +416,21 @@ class Trees:
     transform = fit_transform
 
 
+SKLEARN = {
+    "sklearn": SimpleNamespace(),
+    "sklearn.ensemble": SimpleNamespace(HistGradientBoostingClassifier=Trees),
+    "sklearn.feature_extraction": SimpleNamespace(DictVectorizer=Trees),
+}
+
+
+def searched():
+    with mock.patch.dict(sys.modules, SKLEARN):
+        return list(search.search(Featured(), Featured()))
+
+
 def chosen_after(turns, good, asked, without=(), seed=0):
     """What a learner tells its trees, and what it chooses after lessons."""
-    sklearn = {
-        "sklearn": SimpleNamespace(),
-        "sklearn.ensemble": SimpleNamespace(HistGradientBoostingClassifier=Trees),
-        "sklearn.feature_extraction": SimpleNamespace(DictVectorizer=Trees),
-    }
-    with mock.patch.dict(sys.modules, sklearn):
+    with mock.patch.dict(sys.modules, SKLEARN):
         player = learner.Learner(FeatureClass("all", without=frozenset(without)), seed)
         player.learn(turns, good)
         return player._trees.told, player.choose(asked)
