@@ -11,6 +11,7 @@ from evals.suite import unassigned_games, words_for_people
 from evals.suites.kidgym import KidGymSuite
 from evals.suites.kumo import KumoSuite
 from evals.suites.multistar import MultiStarSuite
+from tests.golden import check_golden, digest
 
 SUITES = {
     "kidgym": KidGymSuite(tasks=("CL", "MMA"), levels=(1,), modes=("zero_shot", "cot"), episodes=1),
@@ -28,7 +29,7 @@ FOR_MODELS = re.compile(r"<answer>|</|<think>|[Ee]xplain|[Rr]eply|cannot be read
 
 @pytest.mark.parametrize("name", SUITES)
 async def test_people_read_no_form_of_an_answer_and_all_else(name):
-    suite = SUITES[name]
+    suite, parts = SUITES[name], []
     for episode in unassigned_games(suite):
         session, questions = Session(suite, episode), Questions(lambda turn: words_for_people(suite, turn))
         turn = await session.begin()
@@ -43,6 +44,9 @@ async def test_people_read_no_form_of_an_answer_and_all_else(name):
             found = FOR_MODELS.search(re.sub(r"</?(?:p|div|h1|h2|ul|li)>", "", text))
             assert not found, text[max(0, found.start() - 60) : found.end() + 60]
             question = questions.of(turn)
+            shown = text if turn.number == 0 else digest(text)
+            parts.append(f"# {episode.task} {episode.level} {episode.mode} {turn.number}: {question.captions}\n{shown}")
             assert not question.for_models and len(question.captions) == len(turn.options or turn.labels)
             turn = await session.answer(chosen(turn, question.options[-1], 1.0))
         await session.close()
+    check_golden(f"people_{name.replace(' ', '_')}", "\n\n".join(parts))

@@ -31,6 +31,7 @@ from evals.suites.kidgym import (
     variants,
 )
 from evals.suites.kidgym.example import worked_example
+from evals.suites.kidgym.reasons import reason
 from evals.suites.kidgym.templates import load_templates
 from evals.tables import WRITERS
 from evals.types import Reply
@@ -172,8 +173,25 @@ MODULES = (
 )
 
 
+def reasons(name, level, seed):
+    """The goal of a game, and perfect play's actions with the reasons for them."""
+    task, variant = variants.task_and_variant(name)
+    world = make(task, level, seed, variant=variant)
+    goals, told = [world.goal], []
+    for action in solve(world):
+        told.append(f"{action.text}: {reason(world, action)}")
+        world.take(action)
+        goals.append(world.goal)
+    return [*dict.fromkeys(goals), *told]
+
+
 def test_single_questions_are_answered_as_on_record():
     modules = {module.__name__.rpartition(".")[2]: module for module in MODULES}
     names = {"kidgym": kidgym, "make": make, "solve": solve, "TASKS": TASKS, "Reply": Reply, "inf": math.inf}
-    names |= {"load_templates": load_templates, "worked_example": worked_example, "replace": dataclasses.replace}
+    names |= {
+        "reasons": reasons,
+        "load_templates": load_templates,
+        "worked_example": worked_example,
+        "replace": dataclasses.replace,
+    }
     check_said("kidgym_said", modules | names, plain)

@@ -9,6 +9,7 @@ import json
 import re
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -287,6 +288,9 @@ def png(value, size=(4, 3)):
     return file.getvalue()
 
 
+CLOSED = Counter()
+
+
 class Scripted:
     """A game, and the process that plays it: the right digit is the game's number; memory tasks begin with one action."""
 
@@ -299,7 +303,7 @@ class Scripted:
             raise PublishedEnvironmentError("broken: cannot be run")
 
     def close(self):
-        pass
+        CLOSED[f"{self.task}{self.level}" or "process"] += 1
 
     def game(self, task, level, seed, number):
         assert seed == game_seed(task, level, number)
@@ -344,6 +348,7 @@ def test_what_is_recorded_planned_and_played_is_as_on_record(tmp_path, monkeypat
     monkeypatch.setattr("evals.suites.kidgym.published_environment.process.EnvironmentProcess", Scripted)
     (tmp_path / "theirs" / "tasks").mkdir(parents=True)
     (tmp_path / "theirs" / "tasks" / "__init__.py").touch()
+    CLOSED.clear()
     parts = []
     for line in (
         "theirs out --tasks CL SE MA CO --levels 1 2 --episodes 3 --seconds 7 --python py",
@@ -397,6 +402,7 @@ def test_what_is_recorded_planned_and_played_is_as_on_record(tmp_path, monkeypat
                 f"{told}: {acted} {[list(map(int, each)) for each in pictures]} {record_.outcome} {error} {record_.error_kind}"
             )
     process_of.cache_clear()
+    parts.append(f"closed: {dict(CLOSED)}")
     for wrong in ({"tasks": ["PL"]}, {"episodes": 4}):
         with pytest.raises(ValueError) as error:
             dataclasses.replace(suite, **wrong).plan()

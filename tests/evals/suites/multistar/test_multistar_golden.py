@@ -99,7 +99,9 @@ def test_a_run_is_what_it_was(name):
     for message in first:
         parts += [f"[{message.role}]", *(part if isinstance(part, str) else f"<{part.key}>" for part in message.parts)]
     run = RunData.of_tables(plan_to_table(plan), records_to_table(records, ledger_columns(suite))).of(suite.name)
-    for section in ("paper", "scores", "diagnostics"):
+    for measure in suite.measures(run, "random"):
+        parts += ["", f"{measure.name} {measure.dimensions} {measure.bounded} {digest(plain(measure.observations))}"]
+    for section in ("paper", "scores", "diagnostics", "performance"):
         for table in suite.results(run, section):
             parts += ["", f"# Table {table.name}", WRITERS[".md"](table)]
     for figure in suite.figures(run):

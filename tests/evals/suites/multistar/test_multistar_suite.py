@@ -14,12 +14,12 @@ from envs.raven.files import read_imported
 from envs.raven.listing import read_files, write_index
 from evals.ledger.records import records_to_table
 from evals.players import BUILT_IN_PLAYERS, ShortcutPlayer
-from evals.suite import ledger_columns
+from evals.suite import ledger_columns, play_episode
 from evals.suites.multistar import MultiStarSuite, puzzles
 from evals.suites.multistar.published_questions.store import Stored, write_questions
 from evals.suites.multistar.puzzles import Selection, generated, puzzle_of, questions_of, stand_ins
 from evals.suites.multistar.questions import QUESTION_ATTRIBUTES
-from evals.types import LabelScores, Reply
+from evals.types import LabelScores, PlayerError, Reply
 from tests.evals.suites.multistar.multistar_fakes import Refusing, Scripted, nodes_of, played, rows_of, tables_of
 from tests.golden import check_golden, digest, plain
 
@@ -410,6 +410,25 @@ def test_one_question_that_cannot_be_answered_costs_its_episode_and_keeps_what_w
     assert [record.error for record in records] == ["PlayerError: cannot", ""]
     assert len(records[0].turns) == 7 and len(records[1].turns) == second.calls
     assert first.calls == second.calls
+
+
+async def test_questions_beside_one_that_cannot_be_answered_are_given_up():
+    class Failing:
+        """Cannot answer the first question, and takes a while for the others."""
+
+        answered = 0
+
+        async def reply(self, turn):
+            if turn.number == 0:
+                raise PlayerError("gone")
+            await asyncio.sleep(0.001)
+            self.answered += 1
+            return Reply("A")
+
+    player, suite = Failing(), MultiStarSuite(**NUMBERS, priors=["none"])
+    assert (await play_episode(suite, suite.plan()[0], player)).error == "PlayerError: gone"
+    await asyncio.sleep(0.01)
+    assert player.answered == 0
 
 
 # --- what counts, and shortcuts --------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ def test_lists_with_a_line_for_themselves_have_a_line_for_each_entry(folder):
 
 def test_a_page_of_ones_own_is_printed_line_by_line(folder):
     templates = folder(
-        document="# Puzzle\n$setting\n$picture\n$question\n## Choose\n- $choices\nOne of $labels.",
+        document="# Puzzle\n$setting\n  $picture \n$question\n## Choose\n- $choices\nOne of $labels.",
         page="See the page: $labels.",
     )
     page, text = chats(templates, styles=["document"])["final"][1].parts
