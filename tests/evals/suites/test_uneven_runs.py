@@ -84,6 +84,13 @@ RUNS = {
             "miscount": (None, -2, 0, 1, 3),
         },
     ),
+    "kidgym_rare": (
+        KidGymSuite(tasks=["CL"], episodes=1, resolution=96, decoder="published"),
+        ("gpt-4o", "first_option"),
+        [*((task, level, "zero_shot") for task in ("XX", "FI", "MFI") for level in "12"), ("CL", "4", "zero_shot"),
+         *((task, "1", "icl") for task in ("FI", "MFI")), ("MDE", "3", "icl"), ("MDE-published", "3", "zero_shot")],
+        {"mistake": (None, "detour"), "lost_step": (None,), "miscount": (None, None, -1)},
+    ),
     "kumo": (
         KumoSuite(domains=["medical", "music", "knots"], tasks_per_domain=3, repeats=2),
         ("model", "gpt-4o", "deepseek-r1", "o1-mini", "greedy"),
