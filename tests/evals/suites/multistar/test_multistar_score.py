@@ -8,8 +8,11 @@ import re
 import pytest
 
 from envs.raven import CONFIGURATIONS, generate
-from evals.players import BUILT_IN_PLAYERS
+from evals.ledger.records import plan_to_table, records_to_table
+from evals.ledger.run_data import RunData
+from evals.players import BUILT_IN_PLAYERS, ShortcutPlayer
 from evals.stats.intervals import proportion_estimate
+from evals.suite import ledger_columns
 from evals.suites.multistar import MultiStarSuite
 from evals.suites.multistar.answers import Answered
 from evals.suites.multistar.commands import main
@@ -22,7 +25,7 @@ from evals.suites.multistar.paper import paper_tables
 from evals.suites.multistar.published import run_cells
 from evals.suites.multistar.questions import chain_questions, direct_questions
 from evals.tables import WRITERS
-from evals.types import LabelScores, Reply
+from evals.types import LabelScores, PlayerError, Reply
 from tests.evals.suites.multistar.multistar_fakes import Refusing, Scripted, played, row_of, rows_of, tables_of
 from tests.evals.suites.test_uneven_runs import written
 from tests.golden import check_golden
@@ -444,6 +447,46 @@ def test_masses_most_likely_labels_and_calls_are_counted_over_what_was_answered(
     assert [8] in numbers, "questions of the failed episode"
     assert [1, 6] in numbers, "episodes that have not been played"
     assert any(found[:1] == [8] and len(found) == 2 for found in numbers), "with little probability on all labels"
+
+
+class Odd:
+    """Answers, probabilities and oddities that go by the number of the turn; fails some episodes."""
+
+    async def reply(self, turn):
+        number, labels = turn.number + turn.episode.index, turn.labels or turn.options
+        if turn.episode.index % 100 == 1 and turn.episode.mode.endswith(("model", "structured")):
+            raise PlayerError("gone")
+        seen = ("There are two stars.", "There is a circle.", "I cannot see it.")[number % 3]
+        if turn.options:
+            return Reply(f"{seen}\n{labels[number % len(labels)]}", finish="length" if number % 4 == 2 else "stop")
+        weights = [1 + (number + 3 * place) % 5 for place in range(len(labels))]
+        mass = (1.0, 0.4, 0.75)[number % 3]
+        values = tuple(math.log(mass * weight / sum(weights)) for weight in weights)
+        scores = LabelScores(values, mass, number % 4 != 3, number % 23 != 20)
+        return Reply(labels[weights.index(max(weights))], label_scores=scores, prompt_tokens=10 + number)
+
+
+UNEVEN = {
+    "chain": {"priors": ["none", "model", "truth"], "puzzles": 2},
+    "direct": {"subtask": "direct", "styles": ["structured", "vanilla"], "attributes": ["number", "shape"]},
+    "described": {"subtask": "direct", "reply": "described", "attributes": ["number", "shape"]},
+    "unswept": {"priors": ["model"], "styles": ["structured", "vanilla"], "sweep": False},
+}
+
+
+@pytest.mark.parametrize("name", UNEVEN)
+def test_an_uneven_run_is_told_as_on_record(name):
+    suite = MultiStarSuite(
+        **{"configurations": ["center_single"], "attributes": ["shape"], "puzzles": 3, **UNEVEN[name]}
+    )
+    players = {"small:base_rates": ShortcutPlayer("base_rates"), "gpt-4o": Odd()}
+    records = [record for player in players.items() for record in played(suite, player[1], player[0])]
+    kept = [record for number, record in enumerate(records) if number % 7 != 4]
+    run = RunData.of_tables(
+        plan_to_table([record.episode for record in records]), records_to_table(kept[::-1], ledger_columns(suite))
+    ).of(suite.name)
+    tables = [table for section in ("paper", "scores", "diagnostics") for table in suite.results(run, section)]
+    check_golden(f"multistar_uneven_{name}", "\n".join(written(tables, suite.figures(run))))
 
 
 def test_sets_are_described_by_their_questions_words_and_steps():
