@@ -6,6 +6,7 @@ The picture comes first, so that all questions on it share a prefix. All wording
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import re
 from collections.abc import Sequence
@@ -95,8 +96,9 @@ def prompt(
         templates: A user's own words, which decide the order as well.
     """
     parts: tuple[Part, ...]
+    question = _with_own_setting(question, templates)
     own = templates.get(f"{style}_prior" if priors else style)
-    values = _values(question, priors, style, templates)
+    values = _values(question, priors, style)
     if style == "document":
         # A page is one picture, of which nothing can be shared.
         page = _page(question, priors)
@@ -125,11 +127,9 @@ def _set_off(parts: Sequence[Part]) -> list[Part]:
     return [each for part in parts for each in ("\n\n", part)][1:]
 
 
-def _values(
-    question: Question, priors: Sequence[str], style: Style, templates: Templates
-) -> dict[str, str | tuple[str, ...]]:
+def _values(question: Question, priors: Sequence[str], style: Style) -> dict[str, str | tuple[str, ...]]:
     """What fills the fields of a user's template; as HTML where the style is."""
-    setting, text, choices, told = _setting(question, templates), question.text, _listed(question), tuple(priors)
+    setting, text, choices, told = question.setting, question.text, _listed(question), tuple(priors)
     if style == "structured":
         setting, text = html.escape(setting, quote=False), html.escape(text, quote=False)
         choices = tuple(f"<li>{html.escape(choice, quote=False)}</li>" for choice in choices)
@@ -138,11 +138,11 @@ def _values(
     return {"setting": setting, "question": text, "choices": choices, "priors": told, "labels": labels}
 
 
-def _setting(question: Question, templates: Templates) -> str:
-    """What the parts of a panel are, in a user's words where there are some."""
+def _with_own_setting(question: Question, templates: Templates) -> Question:
+    """The question with what the parts of a panel are in a user's words, where there are some."""
     named = {text: f"setting_{structure.lower()}" for structure, text in SETTINGS.items() if text}
     own = templates.get(named.get(question.setting, ""))
-    return question.setting if own is None else own
+    return question if own is None else dataclasses.replace(question, setting=own)
 
 
 def _listed(question: Question) -> tuple[str, ...]:

@@ -6,11 +6,14 @@ import pickle
 import pytest
 
 from envs.page import Words
-from envs.raven import RavenPicture
+from envs.raven import RavenPicture, generate
 from evals.players import OraclePlayer
 from evals.suite import play_episode
 from evals.suites.multistar import MultiStarSuite
+from evals.suites.multistar.prompts import prompt
+from evals.suites.multistar.questions import chain_questions
 from evals.suites.multistar.templates import load_templates
+from tests.golden import check_golden
 
 ASKED = "Question: [question] Select one: [choices]. The answer should be one of A, B, C, D."
 """In the form of the paper's prompt, with its placeholders."""
@@ -104,21 +107,58 @@ def test_templates_are_part_of_the_id_and_travel_with_the_plan(folder):
     assert pickle.loads(sent).plan()[0].id == before
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("vanila", ASKED, r"vanila\.txt is no template of MultiStAR: there are system\.txt"),
-        ("vanilla", "[question]", r"vanilla\.txt lacks the field \$choices"),
-        ("structured_prior", ASKED, r"structured_prior\.txt lacks the field \$priors"),
-        ("vanilla", f"{ASKED} $priors", r"has a field \$priors that nothing fills"),
-        ("document", f"See $picture\n{ASKED}", r"line 1: \$picture needs a line for itself"),
-        ("document", f"{ASKED}\n\u00d7", r"line 2: a page has printable ASCII only"),
-        ("page", "", r"page\.txt is empty"),
-    ],
-)
-def test_a_wrong_template_is_refused_by_file_and_field(folder, name, text, message):
-    with pytest.raises(ValueError, match=rf"suite\.templates: .*{message}"):
-        chats(folder(**{name: text}))
+PRIORS = "[[Prior Info 1], [Prior Info 2], ...]"
+OWN = [
+    {"vanilla": ASKED, "vanilla_prior": "- $priors\n[question]\n  - ${choices}\n$picture\nLast: [choices]; one of A, B, C, D"},
+    {"vanilla_prior": f"$setting\n\n \n\n$picture\n\n\n$question $choices {PRIORS} $$1", "system": "Be brief."},
+    {"structured": "<h1>$setting</h1>\n<ul>\n\t$choices\n</ul>\n$question", "setting_left_right": "Two & 2.", "system": " \n"},
+    {"structured_prior": "<p>${priors}</p>\n- ${priors}\n$question $choices $labels"},
+    {"document": "$question\n## H $labels\n-- $choices\n- $choices\n#no title", "page": "$labels!", "setting_up_down": "No."},
+    {"document_prior": "# T\n ${picture}\n- $priors\n\n$question: ${choices}$setting", "page": "Look."},
+    {"document": " $picture \n$question $choices $picture2"},
+    {"document": "$picture\n$question\n$choices\n  $picture", "setting_out_in": "$x"},
+    *({"vanilla": text} for text in ("[question]", "", f"{ASKED} $priors", f"{ASKED} $")),
+    *({"document": text} for text in (f"See $picture\n{ASKED}", f"{ASKED}\n\u00d7")),
+    *({"page": text} for text in ("", "$labels $question")),
+    {"document_prior": f"{ASKED} $priors\n$picture."},
+    *({"vanila": ASKED}, {"structured_prior": ASKED}, {"system": "$labels"}, {"setting_out_in": " "}),
+]  # fmt: skip
+"""Files of a user's folder."""
+
+
+def shown(part):
+    if isinstance(part, str):
+        return repr(part)
+    kinds = [
+        f"{one.kind} {one.text!r}" if isinstance(one, Words) else "<picture>" for one in getattr(part, "blocks", ())
+    ]
+    return f"<page x{part.scale}: {'; '.join(kinds)}>" if kinds else "<picture>"
+
+
+def test_templates_of_one_s_own_are_filled_or_refused_as_on_record(tmp_path):
+    nodes = {question.node: question for question in chain_questions(generate(TWO_PARTS, 1), 0)}
+    asked = [(nodes["number/single_panel_1_left"], ()), (nodes["color/one_row_right"], ("Left & first.", "Costs $5."))]
+    asked += [(nodes["final"], ()), (nodes["final"], ("One rule.",))]
+    parts = []
+    for number, texts in enumerate(OWN):
+        home = tmp_path / str(number)
+        home.mkdir()
+        for name, text in texts.items():
+            (home / f"{name}.txt").write_text(text)
+        parts.append(f"# {texts}")
+        try:
+            own = load_templates(str(home))
+        except ValueError as error:
+            parts.append(str(error).replace(str(home), ""))
+            continue
+        style = next(iter(texts)).partition("_")[0]
+        parts.append(str(own.identity != load_templates("").identity))
+        for question, priors in asked:
+            parts += [
+                f"{one.role}: {' '.join(map(shown, one.parts))}"
+                for one in prompt(question, priors, style, templates=own)
+            ]
+    check_golden("multistar_own_templates", "\n".join(parts))
 
 
 def test_a_folder_must_be_there_and_hold_templates(tmp_path):
