@@ -137,7 +137,7 @@ def _result(source: Source, score: Score) -> dict[str, Any]:
         name: source.model.get("sampling", {}).get(name) for name in ("temperature", "top_p", "top_k", "max_tokens")
     }
     return {
-        "evaluation_result_id": _result_id(source, score),
+        "evaluation_result_id": _result_id(source, score.name),
         "evaluation_name": f"{source.title}: {score.name}",
         "source_data": {
             "dataset_name": f"{PROJECT} {source.suite.name}",
@@ -164,8 +164,8 @@ def _result(source: Source, score: Score) -> dict[str, Any]:
     }
 
 
-def _result_id(source: Source, score: Score) -> str:
-    return safe_name(f"{source.suite.name}.{source.player}.{score.name}".replace(" ", "."))
+def _result_id(source: Source, score: str) -> str:
+    return safe_name(f"{source.suite.name}.{source.player}.{score}".replace(" ", "."))
 
 
 def _sample(source: Source, row: Mapping[str, Any], evaluation: str) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def _sample(source: Source, row: Mapping[str, Any], evaluation: str) -> dict[str
         "evaluation_id": evaluation,
         "model_id": source.model_id,
         "evaluation_name": f"{source.title}: {MAIN}",
-        "evaluation_result_id": safe_name(f"{source.suite.name}.{source.player}.{MAIN}"),
+        "evaluation_result_id": _result_id(source, MAIN),
         "sample_id": f"{game_key(row)}/{row['repeat']}",
         "sample_hash": hashlib.sha256(
             json.dumps({"raw": asked, "reference": []}, sort_keys=True, separators=(",", ":")).encode()

@@ -59,23 +59,21 @@ def main_score(scores: Sequence[Score]) -> Score | None:
 
 
 def _scores(measure: Measure) -> Iterator[Score]:
+    is_share = all(0 <= one.value <= 1 for one in measure.observations)
+    bounds = UNIT if is_share else UNBOUNDED
     if measure.observations:
-        yield _score(measure, (), measure.observations)
+        yield _score(measure, (), measure.observations, bounds)
     cells: defaultdict[tuple[str, ...], list[Observation]] = defaultdict(list)
     for one in measure.observations:
         cells[one.cell].append(one)
     if len(cells) > 1:
         for cell, observations in cells.items():
-            yield _score(measure, tuple(map(str, cell)), observations)
+            yield _score(measure, tuple(map(str, cell)), observations, bounds)
 
 
-def _score(measure: Measure, cell: tuple[str, ...], observations: Sequence[Observation]) -> Score:
+def _score(measure: Measure, cell: tuple[str, ...], observations: Sequence[Observation], bounds: Bounds) -> Score:
     values = [one.value for one in observations]
     games = [one.game for one in observations]
-    bounds = UNBOUNDED
-    is_share = min(values) >= 0 and max(values) <= 1
-    if is_share:
-        bounds = UNIT
     if measure.name == MAIN:
         won = [value > 0 for value in values]
         estimate = proportion_estimate(won, games)

@@ -163,12 +163,14 @@ def _list_array(values: Sequence[Any], kind: pa.ListType[Any]) -> pa.Array:
 
 
 def _struct_array(values: Sequence[Any], kind: pa.StructType) -> pa.Array:
+    absent = pa.array([value is None for value in values], pa.bool_())
+    nothing = (None,) * kind.num_fields
     # Without any value every field is an empty column.
     columns: Iterable[tuple[Any, ...]] = itertools.repeat(())
     if values:
-        columns = zip(*values, strict=True)
+        columns = zip(*(nothing if value is None else value for value in values), strict=True)
     arrays = [_array(column, item.type) for column, item in zip(columns, kind, strict=False)]
-    return pa.StructArray.from_arrays(arrays, fields=list(kind))
+    return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=absent)
 
 
 def chat_of(turns: Sequence[Mapping[str, Any]], number: int) -> Chat:

@@ -17,9 +17,11 @@ from envs.picture import Picture
 from evals.conversation import PlayedTurn
 from evals.human import page, player, terminal
 from evals.human.browser import HOST, Browser
+from evals.ledger.run_data import RunData
 from evals.live import lines, log, running
 from evals.live.progress import progress_by_cell
 from evals.notes import exchange, note, store, web
+from evals.notes.counts import notes_table
 from evals.players import RandomPlayer
 from evals.types import Episode, PlayerError, Reply, Turn, message
 from evals.viewer.index import EpisodeIndex
@@ -140,6 +142,13 @@ def test_notes(tmp_path, capsys, monkeypatch):
         (tmp_path / name).write_text(content)
         said.tried(name, exchange.read_notes, tmp_path / name, {"ep-1"}, "me")
     said([each.id[-1] for each in exchange.chosen(notes, "b")], len(exchange.chosen(notes, "")))
+
+    rows = [("e1", "m", "s", "done", False), ("e2", "m", "s", "done", True), ("e3", "m", "t", "failed", None)]
+    names = ("episode_id", "player", "suite", "status", "success")
+    ledger = pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows])
+    data = RunData.of_tables(pa.table({"player": ["m", "m"], "suite": ["t", "s"]}), ledger)
+    tagged = [dataclasses.replace(notes[2], episode=episode, tag=tag) for episode in ("e1", "e3", "x") for tag in "ba"]
+    said(plain(notes_table(data, [*tagged, dataclasses.replace(notes[2], episode="e2")])), notes_table(data, []))
     said.check("notes", "evals")
 
 
