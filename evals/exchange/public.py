@@ -101,7 +101,7 @@ def places_of(config: Mapping[str, Any]) -> tuple[str, ...]:
             url = address if "://" in address else f"//{address}"
             found.add(urlsplit(url).hostname or address)
     # The longest first, so that a name within another one leaves nothing of it.
-    return tuple(sorted(found, key=len, reverse=True))
+    return tuple(sorted(found, key=lambda place: (-len(place), place)))
 
 
 def _texts(section: object) -> list[str]:

@@ -304,8 +304,9 @@ def _check_filled(values: pa.Array, place: str) -> None:
     if not pa.types.is_struct(values.type):
         return
     parts = dict(zip(values.type.names, values.flatten(), strict=True))
-    for name in _NEVER_NULL & parts.keys():
-        _check_filled(parts[name], f"{place}.{name}")
+    for name, below in parts.items():
+        if name in _NEVER_NULL:
+            _check_filled(below, f"{place}.{name}")
     if {"text", "picture"} <= parts.keys():
         _check_parts(parts["text"], parts["picture"], place)
 
