@@ -1,4 +1,4 @@
-"""When two spellings are one name: case, accents, punctuation, and American or British spelling make no difference.
+"""When two spellings are one name: case, accents, punctuation, what is invisible, and British spelling make no difference.
 
 A domain's names must differ in more than that, so that a reply means at most one of them.
 """
@@ -15,6 +15,9 @@ _ALIKE = str.maketrans(
 )
 _ACCENT = re.compile("(?<=[^\\W\\d_])[\u0300-\u0333\u0339-\u036f]+")
 """Marks on letters; strokes through them are no accents, and neither is that of ≠."""
+
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff]")
+"""Characters without a glyph: soft hyphens, joiners, marks of direction, variants of glyphs."""
 
 _WORD = re.compile(
     r"[\u3040-\u30ff\u4e00-\u9fff]+|[^\W_\u3040-\u30ff\u4e00-\u9fff]+|[#+]+"  # scripts without spaces stand apart
@@ -43,8 +46,13 @@ _SPELLING = tuple(
 
 
 def fold(text: str) -> str:
-    """The text without case, accents, typographic variants and extra space."""
-    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).casefold().translate(_ALIKE))
+    """The text without case, accents, typographic variants, invisible characters and extra space.
+
+    >>> fold("Soft\N{SOFT HYPHEN}ly  N\N{ZERO WIDTH SPACE}\u00e4ive\N{VARIATION SELECTOR-16}")
+    'softly naive'
+    """
+    seen = _INVISIBLE.sub("", text)
+    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", seen).casefold().translate(_ALIKE))
     return " ".join(unicodedata.normalize("NFC", _ACCENT.sub("", plain)).split())
 
 

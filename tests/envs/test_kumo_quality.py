@@ -103,6 +103,7 @@ NAMES = (
     A-|A|-1|1|C#|C++|C|!name|name|Rock 'n' Roll|rock “n” roll|R&B|R and B|Søren|soren
     Łódź|Æon|naïve|ﬁne|Ⅳ|½|x²|≠|=|a_b|a-b|a – b|a.b
     日本 語|カタカナ|東京タワー|Straße|STRASSE|İstanbul|ı|  two   words |…|·|50 %|€5|α-helix|Β|éclair|d̶
+    Ot\u200bter\ufeff|soft\u00adly|❤\ufe0f
 """.replace("\n    ", "|")
     .strip("|\n")
     .split("|")

@@ -221,7 +221,13 @@ class KumoSuite(KumoSettings, Suite):
         if domain not in sources:
             raise ValueError(f"suite.domains: lacks {domain}, of which this game is")
         if self.tasks is not None:
-            return self._puzzles(sources[domain], level)[index]
+            held = self._puzzles(sources[domain], level)
+            if index >= len(held):
+                raise ValueError(
+                    f"suite.tasks: {self.tasks} holds {len(held)} {level} tasks of {domain}, fewer than when the game was "
+                    "planned; the file must be as it was"
+                )
+            return held[index]
         return self._generated(sources[domain], level, most_drawn(index, self.tasks_per_domain))[index]
 
     def _puzzles(self, source: str, level: str) -> Sequence[Puzzle]:

@@ -111,6 +111,11 @@ def test_a_task_file_is_played_instead_of_generated_tasks(tmp_path):
         ValueError, match=r"no hard tasks of medical, fantasy; it has 4 of 4x6 \(music\), 3 of 4x6 \(medical\)"
     ):
         dataclasses.replace(suite, domains=["medical", "fantasy"], difficulties=["hard"]).plan()
+    assert suite.puzzle("medical", "easy", 2).task == medical[2]
+    with pytest.raises(
+        ValueError, match=r"tasks.jsonl holds 3 easy tasks of medical, fewer than when the game was planned"
+    ):
+        suite.puzzle("medical", "easy", 3)
 
 
 def tiny_domain(folder):
