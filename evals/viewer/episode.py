@@ -90,17 +90,18 @@ def stored_row(path: Path, place: int) -> dict[str, Any]:
         ValueError: its turns are damaged.
     """
     with open_part(path) as file:
-        group = 0
-        while place >= file.metadata.row_group(group).num_rows:
-            place -= file.metadata.row_group(group).num_rows
-            group += 1
-        for batch in file.iter_batches(batch_size=ROWS_AT_ONCE, row_groups=[group]):
-            if place < len(batch):
-                found = pa.Table.from_batches([batch.slice(place, 1)])
-                check_values(found)
-                row: dict[str, Any] = found.to_pylist()[0]
-                return row
-            place -= len(batch)
+        for group in range(file.num_row_groups):
+            rows = file.metadata.row_group(group).num_rows
+            if place >= rows:
+                place -= rows
+                continue
+            for batch in file.iter_batches(batch_size=ROWS_AT_ONCE, row_groups=[group]):
+                if place < len(batch):
+                    found = pa.Table.from_batches([batch.slice(place, 1)])
+                    check_values(found)
+                    row: dict[str, Any] = found.to_pylist()[0]
+                    return row
+                place -= len(batch)
     raise LedgerChangedError(path.name)
 
 

@@ -8,6 +8,7 @@ import dataclasses
 import importlib
 import io
 import itertools
+import logging
 import math
 import sys
 from array import array
@@ -18,17 +19,24 @@ from typing import Annotated
 from unittest import mock
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from annotated_types import Ge
 from rich.console import Console
+from starlette.requests import Request
+from starlette.responses import Response
 
 from envs import plugins
 from envs.picture import Picture
+from evals import view
 from evals.analysis.compare import Side
 from evals.conversation import PlayedTurn, Record
 from evals.figures import Figure
-from evals.ledger.records import plan_to_table, records_to_table
+from evals.ledger.parts import write_part
+from evals.ledger.records import ledger_schema, plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
+from evals.live.lines import Began, PlayedLine
+from evals.live.running import RunningEpisode
 from evals.questions import Question, QuestionSuite
 from evals.reference import published
 from evals.reference.comparison import RunCell
@@ -51,15 +59,18 @@ from evals.stopping.outcomes import Outcomes
 from evals.study import variance
 from evals.study.conditions import conditions_of
 from evals.study.effects import measured
+from evals.study.split import Pair, Played
 from evals.suite import Needs, Suite
 from evals.suites.bundle import Bundle
 from evals.summary.difficulty import DifficultyRules
 from evals.summary.failures import Causes
-from evals.summary.paired import Observation, column_measure
+from evals.summary.paired import Effect, Observation, column_measure
 from evals.summary.reply_health import ReplyHealth
 from evals.tables import Table, format_cell
 from evals.training import command, gymnasium_env, gymnasium_text, play, reward
 from evals.types import Episode, OptionFeatures, Outcome, PlayerError, Reply, Turn, message, stable_seed
+from evals.viewer import cache, filters, live, server
+from evals.viewer.runs import ViewedRun
 from tests.golden import check_said, plain
 
 _ROOMS = {
@@ -76,6 +87,10 @@ _ROOMS = {
     "training.play training.reward",
     "replies": "replies.clauses replies.clause_parts replies.conclusion replies.forms replies.options replies.reader "
     "replies.reasoning replies.sentences replies.ticks replies.words",
+    "viewers": "viewer.cache viewer.difficulty viewer.episode viewer.filters viewer.live viewer.runs viewer.search "
+    "viewer.server viewer.study viewer.schema.typescript site.games site.parts site.pictures",
+    "tellings": "presentation.fields presentation.history presentation.order presentation.parts presentation.pictures "
+    "presentation.settings sealed players printable serving types view conversation chat_json testing",
     "papers": "reference.comparison reference.figures reference.models reference.trend",
 }
 ROOMS = {room: [importlib.import_module(f"evals.{name}") for name in names.split()] for room, names in _ROOMS.items()}
@@ -481,6 +496,9 @@ class Drawing(Picture):
     def render(self):
         return np.full((2, self.wide, 3), 7, np.uint8)
 
+    def twin(self, detail):
+        return f"one color, {self.wide} wide, as {detail}"
+
 
 @dataclass(frozen=True)
 class Hunt(Suite):
@@ -554,7 +572,7 @@ class Shown(Hunt):
         return Needs(pictures=True)
 
     def answer(self, action, hidden):
-        return ["Look:", Drawing(2)]
+        return ["Look:", Drawing(self.highest - 4)]
 
     def pictures(self):
         return (Drawing(),)
@@ -576,6 +594,18 @@ def trained(games_of, texts, most=2):
         return said
 
     return asyncio.run(told())
+
+
+async def given_up(games_of):
+    """Whether a turn waits after a game was begun, given up for the next one, and closed."""
+    playing = play.TrainingPlay(games_of)
+    waits = [playing.turn]
+    first = await playing.begin()
+    session_of_first = playing._session
+    second = await playing.begin()
+    waits += [first is second, session_of_first.turn, playing.turn is second]
+    await playing.close()
+    return [*waits, playing.turn, session_of_first._play.cancelled() or session_of_first._play.done()]
 
 
 def rewarded(kind, action, ended, remaining):
@@ -687,6 +717,113 @@ def found_in(choices, text):
     return Options(choices.texts, choices.labels).mentions(plain_words(text))
 
 
+def asked(host="localhost", path="/", query="", **headers):
+    """A request as the server gets it."""
+    named = [("host", host), *((name.replace("_", "-"), value) for name, value in headers.items())]
+    scope = {"type": "http", "method": "GET", "path": path, "query_string": query.encode()}
+    return Request({**scope, "headers": [(name.encode(), value.encode()) for name, value in named if value]})
+
+
+def answer_of(response):
+    """An answer's status, the headers that it was given, and its content."""
+    kept = {name: value for name, value in response.headers.items() if name not in ("content-length", "etag")}
+    return response.status_code, kept, response.body
+
+
+def told_again(make, version=None, **headers):
+    """What a browser gets that asks twice, the second time with the tag of the first answer."""
+    made = []
+    answer = cache.kept(lambda request: (made.append(1), Response(make()))[1], version and (lambda request: version()))
+    first = answer(asked())
+    tag = first.headers["etag"]
+    again = answer(asked(**{"if_none_match": f'W/"other", {tag}', **headers}))
+    return first.status_code, tag[:3], len(tag), again.status_code, again.headers.get("etag") == tag, len(made)
+
+
+def living(turns, began=(), **more):
+    """Running episodes as the page lists them: of one run whose log tells of some turns ``(number, reply, pictures)``."""
+    begin = Began("e1", "toy", "A", "1", "cot", 2, 0, "m", 9, 5.0, *began)
+    lines = [
+        PlayedLine(
+            "e1", number, 7.5 + number, "?", pictures, reply, "think  hard", None, "rule", "stop", 3, 4, 0.5, 0.25
+        )
+        for number, reply, pictures in turns
+    ]
+    episode = RunningEpisode(begin, lines)
+    found = SimpleNamespace(
+        running=SimpleNamespace(episodes={"e1": episode}, numbers=more.get("numbers")), trouble=more.get("trouble", "")
+    )
+    seen = ViewedRun("r", Path("r"), Toy, None, writer=lambda: "at work")
+    index = SimpleNamespace(
+        runs=[seen, dataclasses.replace(seen, name="done")],
+        progress=lambda: (
+            [{"run": "r", "cost": cost, "task": "A"} for cost in (0.5, 0.25)] + [{"run": "o", "cost": 1.0}]
+        ),
+        is_unfinished=lambda run: run.name == "r",
+        attempts=lambda run, names: more.get("attempts", {}),
+    )
+    shown_runs = live.LiveRuns(index)
+    shown_runs._log = lambda run: found
+    return shown_runs, seen
+
+
+def row_of(mark="W", **more):
+    """A row of the ledger, with its turns."""
+    found = run(f"m A 1 {mark}")
+    return {**found.find(found.plan["episode_id"].to_pylist())[0], **more}
+
+
+def chosen_rows(query):
+    """The condition that an address stands for."""
+    return filters.filter_of(pair.split("=") for pair in query.split()).clause(
+        lambda name: {"calm": 3}.get(name, -1), 5
+    )
+
+
+def step(decoded="act", best=None, regret=None, lost=False, **more):
+    return view.StepView((), "reply", "", decoded, "rule", best=best, regret=regret, lost=lost, **more)
+
+
+def part_of(*rows, replaces=(), name="part-000001-a.parquet"):
+    """A part of a ledger on disk."""
+    folder = Path("r/episodes")
+    folder.mkdir(parents=True, exist_ok=True)
+    found = run(*rows)
+    table = pa.Table.from_pylist(found.find(found.plan["episode_id"].to_pylist()), ledger_schema({}))
+    (folder / name).write_bytes(write_part([table], table.schema, replaces))
+    return folder / name
+
+
+PAIRS = [
+    Pair((task, "1"), number, Played(won, readable), Played(in_words, True))
+    for number, (task, won, readable, in_words) in enumerate(
+        [("A", False, True, True), ("A", False, False, True), ("A", True, True, False), ("B", False, True, False)]
+    )
+]
+
+
+def effects_of(factor, value, base, p):
+    return Effect((factor, value, base), 0.5, 0.25, Estimate(0.25, math.nan, 0.5, 8), p, 4, 0)
+
+
+def guarded(request, token):
+    """What the guard lets through, or says instead."""
+
+    async def let_in(request):
+        return Response("in")
+
+    response = asyncio.run(server._guard(token, "raycade", {"localhost"})(request, let_in))
+    own = {
+        name: value for name, value in response.headers.items() if name in ("location", "set-cookie", "cache-control")
+    }
+    return response.status_code, own, response.body, sum(name in response.headers for name in server.HEADERS)
+
+
+class UnspeakableError(Exception):
+    def __str__(self):
+        raise ValueError("nothing")
+
+
 def leveled():
     """A run of tasks with levels; ``z`` has one whose difficulty is not known."""
     return run(
@@ -715,4 +852,4 @@ def test_answers_are_as_on_record(room, monkeypatch, tmp_path):
     monkeypatch.setattr(plugins, "load", lambda group, name: known[name])
     monkeypatch.setattr(variance, "DRAWS", 40)
     names = {module.__name__.rpartition(".")[2]: module for module in ROOMS[room]}
-    check_said(f"evals_{room}", {**globals(), "math": math, "published": published, **names}, shown)
+    check_said(f"evals_{room}", {**globals(), "math": math, "logging": logging, "published": published, **names}, shown)
