@@ -45,7 +45,7 @@ from evals.replies.options import Options
 from evals.replies.reader import Choices, read
 from evals.replies.reasoning import separate_reasoning
 from evals.replies.words import plain_words
-from evals.report import page, panels, terminal
+from evals.report import heat_map, page, panels, terminal
 from evals.report.joint import Report, RunReport
 from evals.report.panels import PLAIN
 from evals.results.entries import Entry, Reader, Score, outline_of
@@ -312,6 +312,17 @@ def panels_of(figure):
         )
     panels.add_legend(canvas, axes)
     return told, [text.get_text() for legend in canvas.legends for text in legend.get_texts()]
+
+
+def mapped(figure):
+    """A heat map's size, and its panels' titles, labels and ticks."""
+    canvas = heat_map.heat_map(figure, PLAIN)
+    told = []
+    for each in canvas.axes:
+        ticks = [[label.get_text() for label in axis.get_ticklabels()] for axis in (each.xaxis, each.yaxis)]
+        turned = [label.get_rotation() for label in each.xaxis.get_ticklabels()[:1]]
+        told.append((each.get_title(), each.get_xlabel(), ticks, turned, each.spines["top"].get_visible()))
+    return canvas.get_size_inches(), canvas.get_supylabel(), told
 
 
 def figure_on_page(figure):
