@@ -139,7 +139,7 @@ ASSOCIATED = [
     ("abcdefgg", "10101011", "xxxxyyyy"),
     ("aabbccdd", "11001101", "abcdefgh"),
     ("aaaaaaabbb", "1111110000", "xxxxxyyyyy"),
-    *(("aabb", "1101", "xxxx"), ("aabbc", "11011", "xxyyy")),
+    *(("aabb", "1101", "xxxx"), ("aabbc", "11011", "xxyyy"), ("aab", "110", None), ("aabbc", "00001", None)),
     *(("aaaa", "1010", None), ("abcd", "1010", None), ("aabb", "1111", None), ("aabb", "0000", "xxyy")),
 ]
 
@@ -324,6 +324,8 @@ def test_several_runs_and_other_scores_are_correlated_as_on_record(tmp_path):
     parts += [f"{each.first.name} | {each.second.name} {each.players}" for each in found.correlations]
     parts += written(found.tables, [figure for figure in found.figures if "correlation" in figure.name])
     check_golden("kumo_several_runs", "\n".join(parts))
+    with pytest.raises(ValueError, match="no episode of KUMO has been played in these runs"):
+        analyze(opened[2:])
 
 
 # --- whole runs ------------------------------------------------------------------------------------------------------

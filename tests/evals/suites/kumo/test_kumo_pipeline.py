@@ -716,6 +716,9 @@ def test_a_round_checks_what_was_written_last_and_revises_what_its_check_refused
         assert [draft.book for _, draft in folder.drafts("check", number, tasks)] == checked
         assert [draft.book for _, draft in folder.drafts("revise", number, tasks)] == revised
     assert folder.drafts("revise", 1, tasks) == [(1, Draft(None, None, "w", ("c1",)))]
+    assert folder.drafts("revise", 1, tasks[:1]) == [] and folder.drafts("check", 1, tasks[:1])[0][0] == 0, (
+        "fewer tasks"
+    )
     assert (folder.round("check"), folder.round("revise")) == (3, 2)
 
 
@@ -729,7 +732,11 @@ def test_a_file_may_hold_any_number_of_proposals(tmp_path):
     assert 50 < len(kept) < 250 and not [each for each, reason in choose(kept, []) if reason]
 
 
-def test_a_damaged_file_of_proposals_is_named(tmp_path):
+def test_a_damaged_file_of_proposals_or_a_domain_that_is_not_there_is_named(tmp_path):
+    assert Folder(tmp_path).holdings() == "0 proposals, 0 domains, 0 books accepted"
+    with pytest.raises(ValueError, match="medicall") as refused:
+        folders.load_all(["medical", "medicall"])
+    assert type(refused.value) is ValueError
     (tmp_path / "proposals.yaml").write_text("- !!python/object/apply:os.system ['true']")
     with pytest.raises(ValueError, match=r"proposals\.yaml"):
         Folder(tmp_path).proposals()
@@ -770,7 +777,7 @@ class Clumsy:
         return said if isinstance(said, Reply) else Reply(said, prompt_tokens=100, completion_tokens=7, cost=0.25)
 
     def propose(self, turn):
-        titles = {0: ("Kites", "Kite"), 2: ("Lanterns", "Bells"), 3: ("Knot", "Drüms", "Cups"), 4: ("Flutes", "Pots")}
+        titles = {0: ("Kites", "Kite"), 2: ("Lanterns", "Bells"), 3: ("Drüms", "Knot", "Cups"), 4: ("Flutes", "Pots")}
         number = turn.episode.index
         return as_reply([*map(proposal, titles[number])]) if number in titles else PlayerError("gone", "endpoint")
 

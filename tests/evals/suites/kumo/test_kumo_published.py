@@ -16,7 +16,7 @@ from evals.ledger.records import chat_of, plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
 from evals.players import OraclePlayer
 from evals.suite import built_in_players, ledger_columns, plan_for, play_episode
-from evals.suites.kumo import KumoSuite
+from evals.suites.kumo import KumoSuite, transcripts
 from evals.suites.kumo.import_transcripts import (
     COLUMNS,
     Difference,
@@ -320,6 +320,18 @@ def test_lines_that_name_no_task_are_counted(tmp_path):
     found = {model: lines_without_a_task(str(root), model) for model in files if model in ("whole", "cut", "empty")}
     names = {model: str(files[model].relative_to(root)) for model in found}
     assert found == {"whole": {}, "cut": {names["cut"]: 1}, "empty": {names["empty"]: 1}}
+    assert [transcript_domains(str(root), "cut", level) for level in ("easy", "hard")] == [{"pond"}, set()]
+
+
+def test_a_folder_without_transcripts_and_a_file_that_is_too_large_are_refused(source, tmp_path, monkeypatch):
+    root = write_checkout(tmp_path / "checkout")
+    with pytest.raises(ValueError, match=r"^suite\.transcripts: .*/results holds no transcripts$"):
+        list(suite_of(source, transcripts=str(root)).players)
+    write_transcripts(root, "large", "PondEnv", {2: [[reply("Path")]] * 5})
+    monkeypatch.setattr(transcripts, "_LARGEST", 100)
+    with pytest.raises(PlayerError, match=r"results/large/.*eval_times=5\.jsonl") as refused:
+        stored_run(str(root), "large", "pond", "easy", 2, 0)
+    assert refused.value.kind == "suite"
 
 
 def test_halves_of_surrogate_pairs_in_a_transcript_are_question_marks(tmp_path):

@@ -6,7 +6,18 @@ import random
 
 from envs.kumo import Action, OptimalSearch, State, load_domain
 from evals.presentation import Presentation
-from evals.suites.kumo import diagnose, features, judge, levels, optima, presentation, prompts, shortcuts, show
+from evals.suites.kumo import (
+    diagnose,
+    features,
+    judge,
+    levels,
+    optima,
+    presentation,
+    prompts,
+    searched_game,
+    shortcuts,
+    show,
+)
 from evals.suites.kumo.lab.analysis import correlation, graphs
 from evals.suites.kumo.lab.pipeline import configure, dialogue, items, model_text, proposals, reading, repair
 from evals.suites.kumo.lab.trajectories import reasons
@@ -27,7 +38,7 @@ MODULES = [configure, correlation, diagnose, dialogue, graphs, items, levels, mo
 
 def test_functions_on_texts_say_what_is_on_record():
     names = {}
-    for module in (*MODULES, reading, repair, chances):
+    for module in (*MODULES, reading, repair, chances, searched_game):
         names |= {name: value for name, value in vars(module).items() if not name.startswith("__")}
     check_said("kumo_said", {**names, **globals(), "medical": load_domain("medical")}, plain)
 

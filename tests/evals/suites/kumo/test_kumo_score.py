@@ -13,6 +13,7 @@ from evals.suites.kumo import KumoSuite
 from evals.suites.kumo.diagnose import diagnose_kumo
 from evals.suites.kumo.figures import kumo_figures
 from evals.suites.kumo.judge import ENDINGS
+from evals.suites.kumo.paper import paper_tables
 from evals.suites.kumo.repeats import Run, join_runs
 from evals.suites.kumo.score import score_kumo
 from evals.types import Episode, Outcome, Reply, Turn
@@ -92,6 +93,19 @@ def test_the_published_convention_counts_the_bookkeeping_entry():
     assert row["actions if successful"].mean == 3
     assert row["parse errors"].mean == 1 / 4
     assert row["tokens"].mean == 160
+
+
+def test_the_paper_s_table_has_a_gap_where_a_player_did_not_play_a_level():
+    def paper(plan, ledger):
+        return paper_tables(list(join_runs(plan, ledger)))
+
+    hard = an_episode("other", level="hard")
+    [table] = tables_of([*RECORDS, played(hard, True, 3, 3)], [*EPISODES, *WAITING, hard], paper).values()
+    assert [list(map(str, row)) for row in table.rows] == [
+        ["model", "50.0", "1.08", "25.0", "160", *["None"] * 4],
+        ["other", *["None"] * 4, "100.0", "0.25", "0.0", "100"],
+    ]
+    assert tables_of([], WAITING, paper) == {}, "who has not played is not in it"
 
 
 def test_imported_tasks_have_their_other_counts_of_perfect_play_and_say_which_are_malformed():

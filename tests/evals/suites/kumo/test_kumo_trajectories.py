@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import yaml
 
@@ -334,6 +335,24 @@ def test_a_damaged_file_is_refused_with_its_place(text, message, tmp_path):
         list(trajectory_file.read(tmp_path / "t.parquet"))
 
 
+@pytest.mark.parametrize(
+    ("cause", "said"),
+    [
+        (OSError(5, "Input/output error"), "cannot be read: Input/output error"),
+        (OSError("odd"), "cannot be read: odd"),
+        (pa.ArrowInvalid("a page is cut"), "damaged: a page is cut"),
+    ],
+)
+def test_why_a_file_cannot_be_read_on_is_told(cause, said, monkeypatch):
+    def fail(path):
+        raise cause
+
+    monkeypatch.setattr(trajectory_file, "_rows", fail)
+    with pytest.raises(trajectory_file.TrajectoryFileError) as refused:
+        list(trajectory_file.read(Path("t.parquet")))
+    assert str(refused.value) == f"t.parquet: {said}"
+
+
 # --- verification ----------------------------------------------------------------------------------------------------
 
 
@@ -457,7 +476,7 @@ COMMANDS = [
     ),
     *(f"verify-trajectories {name}.jsonl" for name in ("t", "wrong", "empty", "none", "odd", "trl")),
     "verify-trajectories t.parquet",
-    "split reptiles medical",
+    *("split reptiles medical", "split"),
 ]
 
 
@@ -486,6 +505,7 @@ def test_the_commands_say_what_is_on_record(rows, tmp_path, monkeypatch, capsys)
     monkeypatch.setattr("evals.suites.kumo.lab.trajectories.plays.in_order", at_once)
     monkeypatch.setattr("evals.suites.kumo.lab.trajectories.check.in_order", at_once)
     monkeypatch.setattr(commands, "_SECONDS", -1)
+    monkeypatch.setattr(commands, "available_domains", lambda: ("medical", "reptiles"))
     monkeypatch.chdir(tmp_path)
     row = next(row for row in rows if len(row["actions"]) == 3)
     wrong = wrong_rows(row)

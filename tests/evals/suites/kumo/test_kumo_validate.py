@@ -94,7 +94,7 @@ def test_other_forms_of_the_table_and_forms_that_there_are_not(tmp_path, capsys)
 COMMANDS = [
     "knots --easy 1 --full",
     "one.yaml two.yaml --easy 0",
-    "one.yaml bad.yaml bad.yaml nots --easy 0",
+    "one.yaml bad.yaml bad.yaml nots odd.yaml --easy 0",
     "one.yaml --easy 1 --hard 1 --out deep/quality.csv",
     "one.yaml --out deep/quality.csv",
     "one.yaml --out quality.pdf",
@@ -108,6 +108,7 @@ def test_the_command_says_what_is_on_record(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(validate, "MOST_TASKS", 1)
     a_file(tmp_path, "one", category="biology")
     a_file(tmp_path, "two")
+    a_file(tmp_path, "odd", phrasings={"rules_out": ["With {outcome} one forgets {truths}."]})
     a_file(tmp_path, "bad", goal=7, phrasings={"nothing": ["{outcome} is fine."]})
     parts = []
     for line in COMMANDS:

@@ -46,7 +46,7 @@ class Association:
     """Bergsma's; 0 where V is no larger than chance makes it."""
     v_estimated: float | None
     """The root of an unbiased estimate of V squared, or 0 if that is below 0, over the kinds of at least two tasks; None if
-    fewer than half of the tasks are of such kinds."""
+    fewer than half of the tasks are of such kinds, or all of these have the same outcome."""
 
 
 def associate(
@@ -100,7 +100,8 @@ def corrected_v(chi_square: float, n: int, kinds: int) -> float:
 
 
 def _estimated(totals: Counts, hits: Counts) -> float | None:
-    if 2 * totals[totals > 1].sum() < totals.sum():
+    tasks, successes = totals[totals > 1].sum(), hits[totals > 1].sum()
+    if 2 * tasks < totals.sum() or successes in (0, tasks):
         return None
     return math.sqrt(max(0.0, estimated_square(totals, hits)))
 

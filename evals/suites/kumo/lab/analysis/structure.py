@@ -68,8 +68,9 @@ def structure_table(found: Mapping[tuple[str, str], Association | None]) -> Tabl
             "easy or hard does not count.",
             "V by chance: mean of V over the permutations; with many signatures it is far from 0. V corrected: for this "
             "bias (Bergsma, 2013). V estimated: from the spread within signatures of two tasks or more, which is unbiased "
-            "where rare signatures are extreme, too, and is left out if these are fewer than half of the tasks. Dashes only: "
-            "nothing can be told, because every task was correct, or none, or no two tasks have the same signature.",
+            "where rare signatures are extreme, too, and is left out if these are fewer than half of the tasks or have one "
+            "outcome only. Dashes only: nothing can be told, because every task was correct, or none, or no two tasks have "
+            "the same signature.",
         ),
         section="diagnostics",
         brief=("player", "difficulty", "tasks", "signatures", "p", "p permuted", "V", "V by chance", "V estimated"),
