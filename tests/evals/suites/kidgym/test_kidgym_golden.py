@@ -1,9 +1,11 @@
 """One small run of KidGym, pinned: games, prompts, pixels, replies' fate, every table and what the figures draw."""
 
+import argparse
 import asyncio
 import dataclasses
 import itertools
 import math
+import sys
 from collections import Counter
 
 import pytest
@@ -28,6 +30,7 @@ from evals.suites.kidgym import (
     reading,
     score,
     shortcuts,
+    templates,
     variants,
 )
 from evals.suites.kidgym.example import worked_example
@@ -169,6 +172,7 @@ MODULES = (
     reading,
     score,
     shortcuts,
+    templates,
     variants,
 )
 
@@ -185,11 +189,20 @@ def reasons(name, level, seed):
     return [*dict.fromkeys(goals), *told]
 
 
+def parsed(command, *words):
+    """What a command line means to a suite's commands."""
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    return vars(parser.parse_args(words))
+
+
 def test_single_questions_are_answered_as_on_record():
     modules = {module.__name__.rpartition(".")[2]: module for module in MODULES}
     names = {"kidgym": kidgym, "make": make, "solve": solve, "TASKS": TASKS, "Reply": Reply, "inf": math.inf}
     names |= {
         "reasons": reasons,
+        "parsed": parsed,
+        "python": sys.executable,
         "load_templates": load_templates,
         "worked_example": worked_example,
         "replace": dataclasses.replace,

@@ -376,8 +376,11 @@ def test_what_is_recorded_planned_and_played_is_as_on_record(tmp_path, monkeypat
         (("CL", "SE", "MA", "CO"), "out", "py"),
         (("FI",), "odd", "py"),
         (("CL",), "out", "changed"),
+        (("CL",), "out", "later"),
     ):
         process_of.cache_clear()
+        if python == "later":
+            Path("theirs/tasks/new.py").touch()
         monkeypatch.setattr("evals.suites.kidgym.published_environment.play.EnvironmentProcess", Scripted)
         settings = {
             "levels": 1,
@@ -403,6 +406,15 @@ def test_what_is_recorded_planned_and_played_is_as_on_record(tmp_path, monkeypat
             )
     process_of.cache_clear()
     parts.append(f"closed: {dict(CLOSED)}")
+    both = dataclasses.replace(
+        suite, tasks=("MA", "SE"), levels=(2, 1), modes=("zero_shot", "cot"), environments=("own", "published")
+    )
+    for one in both.plan():
+        first = asyncio.run(both.first_turn(one))
+        parts.append(
+            f"{one.task} {one.level} {one.mode} {one.index} {one.budget} {one.calls:g} {one.prompt_tokens:.0f} {first is None}"
+        )
+    parts.append(str(both.needs))
     for wrong in ({"tasks": ["PL"]}, {"episodes": 4}):
         with pytest.raises(ValueError) as error:
             dataclasses.replace(suite, **wrong).plan()

@@ -16,6 +16,7 @@ from evals.suite import built_in_players, ledger_columns, plan_for, play_episode
 from evals.suites.multistar import (
     MultiStarSuite,
     answers,
+    commands,
     data_set,
     hallucination,
     mseval,
@@ -29,6 +30,7 @@ from evals.suites.multistar.published_questions import kinds
 from evals.suites.multistar.questions import chain_questions, direct_questions
 from evals.tables import WRITERS
 from evals.types import LabelScores, Reply
+from tests.evals.suites.kidgym.test_kidgym_golden import parsed
 from tests.golden import Watched, check_golden, check_said, digest, plain
 
 SUITES = {
@@ -126,4 +128,5 @@ def test_single_questions_are_answered_as_on_record():
         "CONFIGURATIONS": CONFIGURATIONS,
         "inf": math.inf,
     }
+    names |= {"MultiStarSuite": MultiStarSuite, "parsed": parsed, "commands": commands}
     check_said("multistar_said", names, plain)
