@@ -17,12 +17,18 @@ from evals.suites.multistar import (
     MultiStarSuite,
     answers,
     commands,
+    comparison,
     data_set,
+    effects,
+    figures,
+    gains,
     hallucination,
     mseval,
+    paper,
     play,
     prompts,
     puzzles,
+    reformat,
     shortcuts,
     view,
 )
@@ -115,7 +121,24 @@ def test_a_run_is_what_it_was(name):
     check_golden(f"multistar_{name}", "\n".join(parts))
 
 
-MODULES = (answers, data_set, hallucination, kinds, mseval, play, prompts, puzzles, shortcuts, view)
+MODULES = (
+    answers,
+    comparison,
+    data_set,
+    effects,
+    figures,
+    gains,
+    hallucination,
+    kinds,
+    mseval,
+    paper,
+    reformat,
+    play,
+    prompts,
+    puzzles,
+    shortcuts,
+    view,
+)
 
 
 def test_single_questions_are_answered_as_on_record():

@@ -28,6 +28,8 @@ from evals.suites.multistar.published_questions.store import (
 from evals.suites.multistar.puzzles import asked_by, fingerprint, questions_of
 from evals.suites.multistar.suite import MultiStarSuite
 from evals.testing import check_suite
+from tests.evals.suites.multistar.multistar_fakes import Refusing, rows_of, tables_of
+from tests.evals.suites.multistar.multistar_fakes import played as played_by
 from tests.golden import check_golden
 
 
@@ -224,6 +226,14 @@ def test_a_chain_is_asked_in_order_and_tells_earlier_answers_in_sentences(checko
     assert any("In the left panel there is only one object." in text for text in texts)
     final = record.outcome.extra["nodes"][-1]
     assert (final[5], final[6]) == (tuple("12345678"), 2)  # key 2 counts from 0: the third candidate
+
+
+@pytest.mark.parametrize(("subtask", "count"), [("direct", 5), ("chain", 36)])
+def test_questions_of_failed_episodes_count_as_wrong(checkout, tmp_path, subtask, count):
+    imported(checkout, tmp_path / "out")
+    suite = suite_of(tmp_path / "out", subtask=subtask)
+    table = tables_of(suite, played_by(suite, Refusing(OraclePlayer(), lambda turn: True)))["multistar_stages"]
+    assert sum(row["failed"] for row in rows_of(table)) == sum(row["questions"] for row in rows_of(table)) == count
 
 
 def test_final_keys_are_shown_from_one_and_the_shift_is_said(checkout, tmp_path, capsys):
@@ -627,6 +637,10 @@ def test_odd_and_wrong_files_are_read_or_named_as_on_record(checkout, tmp_path, 
             parts.append(
                 f"{one.node} {one.stage} {one.part} {one.counts} {one.key} {rates} {one.parents} {one.setting} {one.said}"
             )
+    parts.append("# A checkout of nothing that can be read")
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "question.json").write_text('{"questions": "\x1b[1m"}')
+    parts.append(f"{imported(tmp_path / 'bad', tmp_path / 'none')} {capsys.readouterr().err}")
     parts.append("# Edited by hand")
     for edit in EDITS:
         changed = {name: value for name, value in {**lines[0], **edit}.items() if value is not ...}
