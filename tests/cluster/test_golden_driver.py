@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import heapq
 import itertools
 from types import SimpleNamespace
 
@@ -23,6 +22,7 @@ from cluster.ray_backend.actors import Place
 from cluster.runner.messages import NewReplica, Report
 from cluster.storage.lock import LeaseLostError
 from evals.types import PromptTooLong
+from tests.clock import Clock
 from tests.said import Said, Thing
 from tests.toy import ToySuite
 
@@ -44,47 +44,6 @@ def shown(value):
     return NAMES.get(getattr(value, "id", value if isinstance(value, str) else None)) or str(
         getattr(value, "name", value)
     )
-
-
-class Clock:
-    """Time that goes on when nobody has anything left to do."""
-
-    def __init__(self, said):
-        self._order, self._said, self._sleep = itertools.count(), said, asyncio.sleep
-        self.begin()
-
-    def begin(self):
-        self.now, self._sleepers = 0.0, []
-
-    async def sleep(self, seconds):
-        woken = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._sleepers, (self.now + seconds, next(self._order), woken))
-        await woken
-
-    async def during(self, work):
-        """Play work to its end; an hour is too long."""
-        task = asyncio.ensure_future(work)
-        while not task.done() and self.now < 3600:
-            for _ in range(20):
-                await self._sleep(0)
-            if self._sleepers and not task.done():
-                self.now, _, woken = heapq.heappop(self._sleepers)
-                if not woken.done():
-                    woken.set_result(None)
-        assert task.done()
-        return task.result()
-
-    async def within(self, seconds, work):
-        work, end = asyncio.ensure_future(work), asyncio.ensure_future(self.sleep(seconds))
-        await asyncio.wait([work, end], return_when=asyncio.FIRST_COMPLETED)
-        if not work.done():
-            work.cancel()
-            raise TimeoutError(f"not within {seconds:g} s")
-        end.cancel()
-        return work.result()
-
-    def tell(self, *words):
-        self._said(f"{self.now:6.2f}", *words)
 
 
 class Scripted:
@@ -339,20 +298,12 @@ async def test_replicas(capsys, monkeypatch, tmp_path):
     async def in_this_thread(function, *given):
         return function(*given)
 
-    async def wait(tasks, timeout=None, **given):
-        if timeout is None:
-            return await asyncio.wait(tasks, **given)
-        sleeper = asyncio.ensure_future(clock.sleep(timeout))
-        done, pending = await asyncio.wait([*tasks, sleeper], **given)
-        sleeper.cancel()
-        return done - {sleeper}, pending - {sleeper}
-
     async def read_log(handle, place):
         if handle.name == "replica-0.1":
             raise TimeoutError
         return f"output of {handle.name} at {place.logs}"
 
-    virtual = {"sleep": clock.sleep, "to_thread": in_this_thread, "wait": wait}
+    virtual = {"sleep": clock.sleep, "to_thread": in_this_thread, "wait": clock.wait}
     monkeypatch.setattr(replica_pool, "asyncio", SimpleNamespace(**{**vars(asyncio), **virtual}))
     monkeypatch.setattr(start_failures, "time", SimpleNamespace(monotonic=lambda: clock.now))
     monkeypatch.setattr(replica_pool.actors, "end_actor", lambda handle: clock.tell("end", handle.name))
