@@ -9,6 +9,7 @@ from cluster.runner import model_player, runner
 from cluster.runner.messages import Assignment, NewReplica, PlayerCounts
 from cluster.runner.model_player import ModelPlayer
 from cluster.runner.router import Router
+from evals import players
 from evals.types import PromptTooLong, Reply
 from tests.clock import Clock
 from tests.golden import plain
@@ -53,8 +54,8 @@ async def test_runners(capsys, monkeypatch):
 
     time = SimpleNamespace(monotonic=lambda: clock.now)
     virtual = {"sleep": clock.sleep, "to_thread": in_this_thread, "wait": clock.wait}
-    for module in (runner, model_player):
-        monkeypatch.setattr(module, "time", time)
+    for module in (runner, model_player, players):
+        monkeypatch.setattr(module, "time", time, raising=False)
         monkeypatch.setattr(module, "asyncio", SimpleNamespace(**{**vars(asyncio), **virtual}))
     monkeypatch.setattr(runner, "within", clock.within)
     monkeypatch.setattr(runner, "TICK", 0.25)
