@@ -27,6 +27,8 @@ from evals.tables import Cell, Table
 from evals.types import stable_hash
 
 KEPT_AS = "preregistration.json"
+UNKNOWN = "unknown"
+"""A version that was not noted."""
 _LARGEST = 1_000_000
 """Bytes of a preregistration; ours have about a thousand."""
 
@@ -104,7 +106,7 @@ def register(settings: Settings, hypothesis: str, measure: str, alpha: float) ->
     if stop is not None:
         measure, alpha = stop.measure, stop.alpha
     players = dict.fromkeys(episode.player for episode in settings.plan)
-    used = {name: version or "unknown" for name, version in versions().items()}
+    used = {name: version or UNKNOWN for name, version in versions().items()}
     return Registration(
         hypothesis=hypothesis,
         measure=measure,
@@ -175,7 +177,7 @@ def _checks(registered: Registration, run: Run, measure: str | None) -> Iterator
     }
     for name, (stated, done) in found.items():
         yield name, _shown(stated), _shown(done), _yes_or_no(stated == done)
-    began = min((str(session.get("began", "")) for session in run.sessions), default="")
+    began = min((str(session["began"]) for session in run.sessions if session.get("began")), default="")
     if began:
         yield "registered first", registered.registered, began, _yes_or_no(registered.registered <= began)
     yield from _version_checks(registered, run)
@@ -185,9 +187,9 @@ def _version_checks(registered: Registration, run: Run) -> Iterator[tuple[Cell, 
     for name in ("git_commit", "vllm"):
         used = sorted({str(session[name]) for session in run.sessions if session.get(name)})
         # What one of the two has not noted cannot be compared.
-        if not used or name not in registered.versions:
+        version = registered.versions.get(name, UNKNOWN)
+        if not used or version == UNKNOWN:
             continue
-        version = registered.versions[name]
         shown = ", ".join(each[:12] for each in used)
         yield name, version[:12], shown, _yes_or_no(used == [version])
 

@@ -11,6 +11,7 @@ from cluster.runner.model_player import ModelPlayer
 from cluster.runner.router import Router
 from evals import players
 from evals.types import PromptTooLong, Reply
+from tests import toy
 from tests.clock import Clock
 from tests.golden import plain
 from tests.said import Said
@@ -30,7 +31,11 @@ class Port:
         seconds, answer = next(self.script, (1.0, None))
         episode, _, turn = request.id.rpartition("-")
         self.clock.tell(f"  {self.name} is asked {self.clock.names[episode]}-{turn}, for {seconds:g} s")
-        await self.clock.sleep(seconds)
+        try:
+            await self.clock.sleep(seconds)
+        except asyncio.CancelledError:
+            self.clock.tell(f"  {self.name} is no longer asked {self.clock.names[episode]}-{turn}")
+            raise
         if isinstance(answer, Exception):
             raise answer
         return Reply(request.options[0] if request.options else "free text", **NUMBERS)
@@ -54,7 +59,7 @@ async def test_runners(capsys, monkeypatch):
 
     time = SimpleNamespace(monotonic=lambda: clock.now)
     virtual = {"sleep": clock.sleep, "to_thread": in_this_thread, "wait": clock.wait}
-    for module in (runner, model_player, players):
+    for module in (runner, model_player, players, toy):
         monkeypatch.setattr(module, "time", time, raising=False)
         monkeypatch.setattr(module, "asyncio", SimpleNamespace(**{**vars(asyncio), **virtual}))
     monkeypatch.setattr(runner, "within", clock.within)
@@ -63,12 +68,12 @@ async def test_runners(capsys, monkeypatch):
     monkeypatch.setattr(
         runner.logger, "error", lambda text, *given: said("error", *given[1:3], given[3].splitlines()[-1])
     )
-    suite = Odd(episodes=8, turns=2)
 
-    async def played(title, seconds, *orders, player="m", model=True, listens=False):
+    async def played(title, seconds, *orders, player="m", model=True, listens=False, thinking=0.0):
         """Exchange orders at their times, and without news in between."""
         clock.begin()
         said(f"--- {title}")
+        suite = Odd(episodes=8, turns=2, thinking_seconds=thinking)
         plan = [episode.assigned(player, "") for episode in suite.plan()]
         clock.names = {episode.id: f"{player}{episode.index}" for episode in plan}
         tell = lambda what: lambda each: clock.tell(" ", what, clock.names[getattr(each, "episode", each).id])  # noqa: E731
@@ -100,6 +105,7 @@ async def test_runners(capsys, monkeypatch):
 
         await clock.during(exchanging())
         made.end()
+        await clock.during(clock.sleep(0.0))
 
     def replica(name, batch, *script, metered=False):
         return NewReplica(name, Port(clock, name, *script), batch, metered)
@@ -125,6 +131,6 @@ async def test_runners(capsys, monkeypatch):
     await played("episodes wait", 3, (0, queued))
     await played("no replica yet", 3, (0, {"episodes": (1,)}), (1, {"replicas": (replica("r0", 3),), "remaining": 1}))
     monkeypatch.setattr(runner, "BUILT_IN_AT_ONCE", 2)
-    built_in = {"player": "oracle", "model": False, "listens": True}
-    await played("built-in players", 2, (0, {"episodes": range(6), "removed": ("r",), "remaining": 2}), **built_in)
+    built_in = {"player": "oracle", "model": False, "listens": True, "thinking": 0.5}
+    await played("built-in players", 5, (0, {"episodes": range(6), "removed": ("r",), "remaining": 2}), **built_in)
     said.check("runners")
