@@ -69,9 +69,10 @@ def grid_of(figure: Figure, look: Look, narrowest: float, height: float, **more:
     legend = LINE * math.ceil(len(names[:_LEGEND]) / _legend_columns(names, width)) if len(names) > 1 else 0.0
     canvas = Canvas(figsize=(width, height * rows + legend), layout="constrained")
     axes = list(canvas.subplots(rows, columns, squeeze=False, **more).flat)
-    for spare in axes[panels:]:
+    used = len(figure.panels)
+    for spare in axes[used:]:
         spare.set_visible(False)
-    return canvas, axes[:panels]
+    return canvas, axes[:used]
 
 
 def styles_of(figure: Figure, look: Look) -> dict[str, tuple[str, str]]:

@@ -79,8 +79,8 @@ _ROOMS = {
     "summary.reliability summary.reply_health summary.status summary.usage",
     "studies": "study.conditions study.effects study.split study.variance stopping.order stopping.outcomes",
     "results": "results.boards results.differences results.entries results.overview results.ticks",
-    "reports": "report.build report.episodes report.heat_map report.joint report.latex report.page report.panels report.parts "
-    "report.terminal figures",
+    "reports": "report.build report.draw report.episodes report.heat_map report.joint report.latex report.page "
+    "report.panels report.parts report.terminal figures",
     "shortcuts": "shortcut_search.classes shortcut_search.games shortcut_search.learner shortcut_search.record "
     "shortcut_search.search sessions.session questions suite suite_results",
     "training": "training.command training.games training.gymnasium_env training.gymnasium_text training.nemo_gym_files "
@@ -705,6 +705,16 @@ MOVES = Choices(
     ),
     tuple("ABCDEF"),
 )
+
+
+SHIPS = Choices(
+    ("red kite", "old red kite", "symmetric", "asymmetric star", "bird in slot B", "B to II", "kite in slot A"),
+    tuple("ABCDEFG"),
+    ("ship",),
+    stated="names",
+)
+DIGITS = Choices(("1", "2", "3"), ("1", "2", "3"))
+HALVES = Choices(("2", "lamp", "3", "slot 4"), tuple("ABCD"))
 
 
 def readings(choices, *replies, cut_off=False):
