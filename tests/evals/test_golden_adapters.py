@@ -1,0 +1,191 @@
+"""Adapters of training, between stand-ins for their libraries: what these are told is on record in ``tests/golden``."""
+
+import asyncio
+import importlib
+import sys
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import httpx
+import pytest
+from pydantic import BaseModel
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from envs import plugins
+from evals.training import command, games, nemo_gym_files
+from tests.evals.test_golden_evals import Drawing, Hunt, Shown, command_options, shown
+from tests.golden import check_golden
+
+
+class Made:
+    """A class of a library: whatever it is made with is kept."""
+
+    def __init__(self, *given, **named):
+        self.given = given
+        self.__dict__ |= named
+
+    def __class_getitem__(cls, parameters):
+        return cls
+
+
+class Model(BaseModel):
+    name: str = ""
+    prompt: str = ""
+    done: bool = False
+    reward: float | None = None
+    metadata: dict[str, Any] = {}
+    episode_id: str | None = None
+    step_count: int = 0
+    task: str = "config of the task"
+    runtime: Any = None
+
+
+def create_app(environment, action, observation, **named):
+    app = Starlette()
+    app.made = environment, action.__name__, observation.__name__, named
+    return app
+
+
+VERIFIERS = dict.fromkeys(
+    ("TaskData", "TasksetConfig", "HarnessConfig", "EnvConfig", "AgentConfig", "SubprocessConfig"), Model
+)
+VERIFIERS |= dict.fromkeys(("Task", "Taskset", "Harness", "Env", "ProgramResult"), Made)
+LIBRARIES = {
+    "verifiers": SimpleNamespace(v1=(v1 := SimpleNamespace(**VERIFIERS))),
+    "verifiers.v1": v1,
+    "openenv": SimpleNamespace(),
+    "openenv.core": SimpleNamespace(),
+    "openenv.core.env_server": SimpleNamespace(
+        Action=Model, Observation=Model, State=Model, Environment=Made, create_app=create_app
+    ),
+    "nemo_gym": SimpleNamespace(),
+    "nemo_gym.base_resources_server": SimpleNamespace(BaseResourcesServerConfig=Model),
+    "nemo_gym.openai_utils": SimpleNamespace(NeMoGymResponse=str),
+    "resources_servers": SimpleNamespace(),
+    "resources_servers.gymnasium": SimpleNamespace(GymnasiumServer=Made, extract_text=lambda action: action),
+}
+with mock.patch.dict(sys.modules, LIBRARIES):
+    verifiers_env, openenv_server, nemo_gym_server = (
+        importlib.import_module(f"evals.training.{name}")
+        for name in ("verifiers_env", "openenv_server", "nemo_gym_server")
+    )
+
+
+class Endpoint(httpx.AsyncBaseTransport):
+    """Replies in turn, and notes what it is asked."""
+
+    def __init__(self, said, *replies):
+        self.said, self.replies = said, list(replies)
+
+    async def handle_async_request(self, request):
+        self.said.append(
+            f"{request.method} {request.url} {request.headers['authorization']} {request.content.decode()}"
+        )
+        reply = self.replies.pop(0)
+        if isinstance(reply, int):
+            return httpx.Response(reply)
+        return httpx.Response(200, json={"choices": [{"message": {"content": reply}}]})
+
+
+def launched(said, data, *replies, stop=None):
+    """What a harness records of a game with an endpoint that replies so."""
+    recorded = []
+    trace = SimpleNamespace(
+        stop_condition=stop,
+        info={},
+        record_reward=lambda *given: recorded.append(given),
+        record_metrics=recorded.append,
+    )
+    client = httpx.AsyncClient
+    with mock.patch.object(httpx, "AsyncClient", lambda **more: client(transport=Endpoint(said, *replies), **more)):
+        harness = verifiers_env.RaycadeHarness()
+        try:
+            found = asyncio.run(
+                harness.launch(SimpleNamespace(model="tiny"), trace, None, "http://api/v1", "key", {}, data)
+            )
+            said.append(shown([found.given, recorded, trace.info]))
+        except Exception as error:
+            said.append(f"{type(error).__name__}: {str(error).splitlines()[0]}")
+
+
+def test_adapters_tell_their_libraries_what_is_on_record(monkeypatch):
+    monkeypatch.setattr(plugins, "load", lambda group, name: {"hunt": Hunt, "shown": Shown}[name])
+    said = ["# verifiers"]
+    settings = {"highest": 9, "episodes": 3, "reward": "regret"}
+    config = verifiers_env.GamesConfig(suite="hunt", settings=settings, first_block=4)
+    tasks = verifiers_env.RaycadeTaskset(config=config).load()
+    few = [next(tasks) for _ in range(7)]
+    said += [shown([task.given[0].model_dump(exclude_defaults=True), task.given[1]]) for task in few]
+    data = few[0].given[0]
+    launched(said, data, "1", None, "8")
+    launched(said, data, "1", stop="limit")
+    launched(said, data, "1", 500)
+    launched(said, data.model_copy(update={"settings": {**settings, "highest": 1}, "name": "known"}))
+    agents = SimpleNamespace(agent=SimpleNamespace(run=mock.AsyncMock()))
+    asyncio.run(verifiers_env.RaycadeEnv().run("task", agents))
+    said += [
+        str(agents.agent.run.await_args),
+        str(verifiers_env.games_of("hunt", "{}") is verifiers_env.games_of("hunt", "{}")),
+    ]
+
+    said.append("# OpenEnv")
+    ended = []
+    of_openenv = games.TrainingGames("shown", highest=6, episodes=3)
+    monkeypatch.setattr(openenv_server, "chat_to_json", lambda chat: [{each.role: len(each.parts)} for each in chat])
+    app = openenv_server.app_of(of_openenv, 3, lambda record: ended.append(record.error or record.outcome), ["known"])
+    make, *named = app.made
+    first, second = make(), make()
+    said += [
+        shown(named),
+        str([TestClient(app, base_url=f"http://{host}").get("/").status_code for host in ("known", "other")]),
+    ]
+    for environment, given in ((first, {}), (second, {}), (first, {"seed": 3}), (first, {"episode_id": "mine"})):
+        said.append(
+            shown(
+                [
+                    environment.reset(**given).model_dump(exclude_defaults=True),
+                    environment.state.model_dump(exclude_defaults=True),
+                ]
+            )
+        )
+    for text in ("9", "0", "1"):
+        found = first.step(openenv_server.TextAction(text=text))
+        said.append(shown([found.model_dump(exclude_defaults=True), first.state.step_count, ended]))
+    first.close()
+    second.close()
+
+    said.append("# NeMo Gym")
+    server = nemo_gym_server.SuiteServer(
+        config=nemo_gym_server.SuiteServerConfig(suite="hunt", settings=settings), session_state={}
+    )
+
+    async def played():
+        for place in (0, 5):
+            said.append(str(await server.reset({"game": {"block": 2, "place": place}}, f"s{place}")))
+        for session, text in (("s0", "1"), ("s5", "x"), ("s0", "2"), ("s0", "3")):
+            said.append(shown(await server.step(text, {}, session)))
+        await server.close_session("s0")
+        await server.close_session("none")
+        said.append(str(list(server.session_state)))
+        await server.close_session("s5")
+        server.config = nemo_gym_server.SuiteServerConfig(suite="hunt", settings={"highest": 1})
+        with pytest.raises(nemo_gym_server.TrainingError, match="this game is not to be trained on"):
+            await server.reset({"game": {"block": 0, "place": 1}})
+
+    asyncio.run(played())
+    monkeypatch.setattr(nemo_gym_files, "chat_to_json", lambda chat: [{"role": "user", "content": [PICTURE]}])
+    said += ["# the command", shown(nemo_gym_files._input(()))]
+    ran = []
+    monkeypatch.setitem(sys.modules, "evals.training.openenv_server", openenv_server)
+    monkeypatch.setattr(openenv_server, "app_of", lambda games, *given, **named: (games.suite.name, given, named))
+    monkeypatch.setattr("uvicorn.Server", lambda config: ran.append(config) or SimpleNamespace(run=lambda: None))
+    for host in ("127.0.0.1", "localhost", "0.0.0.0"):
+        options = command_options("openenv", "--host", host, "--port", "7", "--sessions", "5", "hunt", "highest=4")
+        command._serve_openenv(options)
+        said.append(shown([ran[-1].app, ran[-1].host, ran[-1].port, ran[-1].ws, ran[-1].log_level]))
+    check_golden("evals_adapters", "\n".join(said))
+
+
+PICTURE = {"type": "image_url", "image_url": {"url": f"data:{Drawing().description}"}}
