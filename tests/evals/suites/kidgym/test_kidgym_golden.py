@@ -144,6 +144,19 @@ def test_games_told_in_other_ways_are_what_they_were():
 
 
 @pytest.mark.parametrize("variant", ["published", "balanced"])
+def test_what_can_be_told_of_options_along_perfect_play_and_with_slips_is_what_it_was(variant):
+    tasks = list(TASKS if variant == "published" else BALANCED_CHANCE)
+    suite = KidGymSuite(tasks=tasks, levels=[2], variant=variant, modes=["zero_shot"], episodes=1)
+    parts = []
+    for player, episode in itertools.product((built_in_players(suite)["oracle"], Erring()), suite.plan()):
+        watching = Watched(player)
+        record = asyncio.run(play_episode(suite, episode, watching))
+        actions = " > ".join(str(turn.action) for turn in record.turns)
+        parts.append(f"{episode.task} {watching.digests} {actions}")
+    check_golden(f"kidgym_watched_{variant}", "\n".join(parts))
+
+
+@pytest.mark.parametrize("variant", ["published", "balanced"])
 def test_what_loses_games_is_what_it_was(variant):
     """Of ten games of random play at the second level: how often each mistake, at which step; refusals and miscounts."""
     suite = KidGymSuite(
