@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
-import psutil
+import pytest
 from PIL import Image
 
 from envs.file_picture import FilePicture
@@ -186,11 +186,30 @@ def test_a_process_is_started_asked_and_ended_as_on_record(monkeypatch):
 # --- the worker ------------------------------------------------------------------------------------------------------
 
 LIMITS: list[str] = []
-OPEN = [0]
+GAMES: list[worker.GameProcess] = []
+"""Those that are open."""
+PROCESSES: list[int] = []
 
 
-def pipes():
-    return len([*Path("/dev/fd").iterdir()])
+class Counted(worker.GameProcess):
+    """A game that is counted as long as it is open."""
+
+    def __init__(self, *given):
+        GAMES.append(self)
+        super().__init__(*given)
+        PROCESSES.append(self.process)
+
+    def close(self):
+        GAMES.remove(self)
+        super().close()
+
+
+def is_held(pipe):
+    try:
+        os.fstat(pipe)
+    except OSError:
+        return False
+    return True
 
 
 class Door:
@@ -205,7 +224,8 @@ class Door:
 
     def reset(self):
         drawn = f"{random.randrange(1000)} {np.random.randint(1000)} {getattr(self, 'iter', None)}"
-        self.goal = f"{drawn}, {pipes() - OPEN[0]} pipes, {LIMITS}"
+        held = [is_held(pipe) for game in GAMES for pipe in (game.requests, game.answers)]
+        self.goal = f"{drawn}, pipes of the worker: {held}, {LIMITS}"
         picture = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
         return (picture, {}) if self.name == "SE_L1" else picture
 
@@ -236,7 +256,8 @@ def request(what, name, *more):
 
 
 def test_the_worker_answers_as_on_record(monkeypatch):
-    LIMITS[:] = []
+    LIMITS[:], GAMES[:], PROCESSES[:] = [], [], []
+    monkeypatch.setattr(worker, "GameProcess", Counted)
     limited = {"setitimer": lambda kind, seconds: LIMITS.append(f"{kind} {seconds}"), "alarm": LIMITS.append}
     numbers = {name: getattr(signal, name) for name in ("SIGALRM", "SIGPROF", "SIGKILL")}
     monkeypatch.setattr(worker, "signal", SimpleNamespace(ITIMER_PROF="cpu", **limited, **numbers))
@@ -259,7 +280,7 @@ def test_the_worker_answers_as_on_record(monkeypatch):
         request("step", "1", 4),
         request("close", "1"),
     ]
-    OPEN[0], before, answers = pipes(), psutil.Process().children(), Noted()
+    answers = Noted()
     worker.serve("theirs", 7, asked, answers)
     parts = [f"{sys.path[0]} {sys.modules['tkinter'].N} {answers.flushed}"]
     for line, answer in zip(["", *asked], answers.getvalue().splitlines(), strict=True):
@@ -270,7 +291,10 @@ def test_the_worker_answers_as_on_record(monkeypatch):
         if "python" in told:
             told["python"] = told["python"] == sys.version.split()[0]
         parts += [f"-> {line.strip()}", f"<- {json.dumps(told)}"]
-    assert psutil.Process().children() == before and pipes() == OPEN[0]
+    assert not GAMES and len(PROCESSES) == 3
+    for ended in PROCESSES:
+        with pytest.raises(ChildProcessError):
+            os.waitpid(ended, os.WNOHANG)
     check_golden("kidgym_published_worker", "\n".join(parts))
 
 
