@@ -44,6 +44,7 @@ def test_what_is_shown_live(capsys, monkeypatch):
     lines = [of_episode("a"), played("a", 0, "", "so I thought"), of_episode("b", 30.0), of_episode("c", 61.0, "é")]
     lines += [played("c", 0, "red"), played("c", 1, "I say\n red\x1b[2J" + " and so on" * 40, action="green\nor blue")]
     lines += [of_episode("d"), played("d", 4, "short", action=""), Ended("d")]
+    lines += [of_episode("e"), played("e", 0, "w" * 124), of_episode("f"), played("f", 0, "w" * 125)]
     numbers = {"episodes/alive": 1234.4, "requests_per_second": 0.25, "tokens_per_second": 9876.5, "replicas/busy": 1.0}
     numbers |= {"replicas/up": 2.0, "spent": 0.125, "gpu_cost": 3.0}
     statuses = {
@@ -54,7 +55,7 @@ def test_what_is_shown_live(capsys, monkeypatch):
     }
     for name, height, some, trouble, told in (
         *(("long", None, lines, "", Numbers(60.0, numbers)), ("short", None, lines[:1], "", None)),
-        *(("short", 20, lines, "it is a folder", None), ("short", 14, lines, "", Numbers(99.0, {}))),
+        *(("short", 20, lines, "it is a folder", None), ("short", 27, lines, "", Numbers(99.0, {}))),
         *(("short", 3, lines, "", None), ("short", 40, [], "", Numbers(75.0, {"spent": 1.0}))),
     ):
         running = RunningEpisodes()
