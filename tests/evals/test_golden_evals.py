@@ -8,6 +8,7 @@ import dataclasses
 import importlib
 import io
 import itertools
+import json
 import logging
 import math
 import sys
@@ -51,7 +52,8 @@ from evals.report.panels import PLAIN
 from evals.results.entries import Entry, Reader, Score, outline_of
 from evals.results.overview import Overview
 from evals.sessions import session
-from evals.shortcut_search import learner, search
+from evals.shortcut_search import learner
+from evals.shortcut_search import search as shortcut_search
 from evals.shortcut_search.classes import FeatureClass
 from evals.stats import anytime
 from evals.stats.intervals import Estimate
@@ -69,8 +71,10 @@ from evals.summary.reply_health import ReplyHealth
 from evals.tables import Table, format_cell
 from evals.training import command, gymnasium_env, gymnasium_text, play, reward
 from evals.types import Episode, OptionFeatures, Outcome, PlayerError, Reply, Turn, message, stable_seed
-from evals.viewer import cache, filters, live, server
+from evals.viewer import cache, filters, live, server, study
+from evals.viewer.episode import Episodes
 from evals.viewer.runs import ViewedRun
+from evals.viewer.search import TextSearches
 from tests.golden import check_said, plain
 
 _ROOMS = {
@@ -451,7 +455,7 @@ SKLEARN = {
 
 def searched():
     with mock.patch.dict(sys.modules, SKLEARN):
-        return list(search.search(Featured(), Featured()))
+        return list(shortcut_search.search(Featured(), Featured()))
 
 
 def chosen_after(turns, good, asked, without=(), seed=0):
@@ -838,6 +842,53 @@ def guarded(request, token):
         name: value for name, value in response.headers.items() if name in ("location", "set-cookie", "cache-control")
     }
     return response.status_code, own, response.body, sum(name in response.headers for name in server.HEADERS)
+
+
+def study_page(*runs):
+    """The page of a study of runs ``(name, lines, settings of the suite)``, and the tags that it gives."""
+    tagged, seen = [], []
+    for name, lines, chosen in runs:
+        found = run(*lines, settings={"suite": chosen})
+        seen.append(ViewedRun(name, Path(name), Toy, lambda found=found: found, parts={name: 1}))
+    index = SimpleNamespace(runs=seen, set_tags=lambda *given: tagged.append(given))
+    return study.StudyPage(index), tagged, index
+
+
+def studied_page(baseline, *runs):
+    made, tagged, _ = study_page(*runs)
+    before = made._trouble
+    made.refresh()
+    return before, made._known(asked()).body, json.loads(made._study(asked(query=f"baseline={baseline}")).body), tagged
+
+
+def opened(marks, *places):
+    """Which episodes are read when some are opened one after the other, and how many are kept."""
+    path, seen, read = part_of(f"m A 1 {marks}", name="part-000007-a.parquet"), ViewedRun("r", Path("r"), Toy, None), []
+    rows = run(f"m A 1 {marks}").plan["episode_id"].to_pylist()
+    kept = Episodes(SimpleNamespace(place_of=lambda id: (read.append(id), (path, id))[1]))
+    for place in places:
+        kept.open(seen, {"episode_id": rows[place], "attempt": 1 + place // 90, "id": place})
+    return read, len(kept._opened), [key[0] for key in list(kept._opened)[:1]]
+
+
+def searching(*texts):
+    """Searches through two parts, one of which is gone: their numbers, what they found, and which were dropped."""
+    paths = [part_of("m A 1 W,L", name="part-000005-a.parquet"), Path("r/gone.parquet")]
+    told = []
+    index = SimpleNamespace(
+        ledger_parts=lambda: [(path, 10 + number) for number, path in enumerate(paths)],
+        ids_of=lambda part, places: [100 * part + int(place) for place in places],
+        add_hits=lambda number, ids: told.append((number, ids)),
+        drop_hits=lambda number: told.append((number, "dropped")),
+    )
+    searches = TextSearches(index)
+    for text in texts:
+        found = searches.of(text)
+        if found is not None:
+            found.thread.join()
+            told.append((text, found.number, sorted(found.parts), found.total, found.running, searches.running))
+    searches.close()
+    return told
 
 
 class UnspeakableError(Exception):
