@@ -194,13 +194,14 @@ class KumoSuite(KumoSettings, Suite):
 
     def _drawn_games(self) -> str:
         count = len(self.sources)
+        domains = "domain" if count == 1 else "domains"
         if self.structure is None:
-            said = [f"{count} domains of ours"]
+            said = [f"{count} {domains} of ours"]
         elif self.structure.get("names") == "permuted":
             # Domains whose names alone are permuted are still ours.
-            said = [f"{count} domains of ours", "names permuted"]
+            said = [f"{count} {domains} of ours", "names permuted"]
         else:
-            said = [f"{count} drawn domains"]
+            said = [f"{count} drawn {domains}"]
         if self.world:
             said.append(f"world {self.world}")
         if self.numeric is not None:

@@ -73,6 +73,7 @@ TOLD = [
     {"domains": ["education"], "book": "noisy", "history": 1, "past_reasoning": "dropped", "give_aways": True},
     {"domains": ["chemical"], "book": "table", "option_order": "shuffled", "tell_budget": False, "max_steps": 3},
     {"domains": ["reptiles@in"], "book": "symbolic", "list_actions": False, "history": "none"},
+    {"domains": ["knots"], "difficulties": ["8x6", "9x6"], "prompt": "own"},
     {"domains": ["aircraft"], "difficulties": ["5x8"], "valid_truths": 2, "seed": 5},
     {"domains": ["medical"], "structure": {"names": "permuted"}},
     {"domains": ["medical"], "structure": {"density": 0.12, "overlap": 0.2, "domains": 1}, "decoder": "strict"},
@@ -106,7 +107,7 @@ def test_games_told_in_other_ways_are_what_they_were():
             puzzle = suite.puzzle(episode.task, episode.level, episode.index)
             place = f"{episode.id[:12]} {episode.task} {episode.level} {episode.index} {episode.seed}"
             expected = f"{episode.budget} {episode.calls:g} {episode.prompt_tokens:.0f}"
-            chats = "\n\n".join(str(part) for turn in record.turns for said in turn.turn.chat for part in said.parts)
+            chats = repr([turn.turn.chat for turn in record.turns])
             console = Console(file=io.StringIO(), width=200)
             console.print(*game_text(puzzle, "own", "prose", 50, 1))
             shown = console.file.getvalue()

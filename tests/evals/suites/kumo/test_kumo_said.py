@@ -7,6 +7,7 @@ import random
 from envs.kumo import Action, OptimalSearch, State, load_domain
 from evals.presentation import Presentation
 from evals.suites.kumo import (
+    KumoSuite,
     diagnose,
     features,
     judge,
@@ -19,13 +20,14 @@ from evals.suites.kumo import (
     show,
 )
 from evals.suites.kumo.lab.analysis import correlation, graphs
-from evals.suites.kumo.lab.pipeline import configure, dialogue, items, model_text, proposals, reading, repair
+from evals.suites.kumo.lab.pipeline import configure, dialogue, items, model_text, proposals, reading, repair, tables
 from evals.suites.kumo.lab.trajectories import reasons
 from evals.suites.kumo.likely import chances
 from tests.envs.kumo_games import random_game
 from tests.evals.suites.kumo.test_kumo_judge import GAME, TWO
 from tests.golden import check_golden, check_said, plain
 
+EPISODE = KumoSuite(domains="medical", difficulties="easy", tasks_per_domain=1, repeats=1).plan()[0]
 COUNTED = " ".join(map(str, range(900)))
 """A text that does not repeat itself."""
 WEIGHT = Action("weigh", "float", (State((0.0, 2.5), ("a",)), State((3.0, 9.0), ("b", "c")), State((10.0, 12.0), ())))
@@ -38,7 +40,7 @@ MODULES = [configure, correlation, diagnose, dialogue, graphs, items, levels, mo
 
 def test_functions_on_texts_say_what_is_on_record():
     names = {}
-    for module in (*MODULES, reading, repair, chances, searched_game):
+    for module in (*MODULES, reading, repair, chances, searched_game, tables):
         names |= {name: value for name, value in vars(module).items() if not name.startswith("__")}
     check_said("kumo_said", {**names, **globals(), "medical": load_domain("medical")}, plain)
 

@@ -36,12 +36,16 @@ def estimate_table(estimates: Sequence[Estimate], prompt_price: float, completio
     """
     priced = prompt_price + completion_price > 0
     rows: list[tuple[Cell, ...]] = []
-    for each in (*estimates, _total(estimates)) if len(estimates) > 1 else estimates:
-        most_tokens = each.most_calls * longest
-        completion = min(each.completion_tokens, most_tokens)
-        cost = (each.prompt_tokens * prompt_price + completion * completion_price) / 1e6
+    # What is never written is not paid: no more tokens than the limit allows, in each stage.
+    written = [
+        dataclasses.replace(each, completion_tokens=min(each.completion_tokens, each.most_calls * longest))
+        for each in estimates
+    ]
+    for each in (*written, _total(written)) if len(written) > 1 else written:
+        cost = (each.prompt_tokens * prompt_price + each.completion_tokens * completion_price) / 1e6
         row = (each.stage, each.items, round(each.calls), each.most_calls, round(each.prompt_tokens))
-        rows.append((*row, round(completion), most_tokens, *((rounded(cost, 2),) if priced else ())))
+        most_tokens = each.most_calls * longest
+        rows.append((*row, round(each.completion_tokens), most_tokens, *((rounded(cost, 2),) if priced else ())))
     columns = ("stage", "items", "calls", "most calls", "prompt tokens", "completion tokens", "most completion tokens")
     notes = ["Calls and tokens are estimates; of stages that others precede, for as many items as these can yield."]
     cut = [each.stage for each in estimates if each.completion_tokens > each.calls * longest]
