@@ -130,11 +130,15 @@ class Questions:
         Raises:
             PlayerError: the turn offers no options.
         """
-        options = turn.options or turn.labels
-        if not options:
+        if not (turn.options or turn.labels):
             raise PlayerError(
                 f"the suite {turn.episode.suite!r} offers no options for this turn, so no person can play it"
             )
+        return self.seen(turn)
+
+    def seen(self, turn: Turn) -> Question:
+        """The same for whoever only looks at it: a turn may offer no options."""
+        options = turn.options or turn.labels
         chat = self._words(turn)
         before = self._before if self._episode == turn.episode.id else ()
         self._before, self._episode = chat, turn.episode.id

@@ -134,10 +134,11 @@ def _entries(path: Path) -> Iterator[Entry]:
 
 
 def _entry(value: Any) -> Entry:
-    choices = tuple(value["choices"])
-    if not isinstance(value["item"], str) or type(value["step"]) is not int or not all(type(c) is str for c in choices):
+    choices = value["choices"]
+    is_list = isinstance(choices, list) and all(isinstance(choice, str) for choice in choices)
+    if not isinstance(value["item"], str) or type(value["step"]) is not int or not is_list:
         raise ValueError("an answer names its item, its step and what was chosen")
     times = {name: float(value[name]) for name in ("visible", "hidden")}
     if not all(0 <= time < math.inf for time in times.values()):
         raise ValueError("an answer takes 0 seconds or more")
-    return Entry(value["item"], value["step"], choices, **times, ignored=int(value["ignored"]))
+    return Entry(value["item"], value["step"], tuple(choices), **times, ignored=int(value["ignored"]))

@@ -165,7 +165,7 @@ class Seat:
         begun = _Current(item, 0, (), {}, (), session, questions)
         turn = await session.begin()
         if item.kind == "review" and turn is not None:
-            current = await self._reviewed(item, turn, questions.of(turn))
+            current = await self._reviewed(item, turn, questions.seen(turn))
             await session.close()
             return current
         answered = self._journal.items.get(item.key, {})
@@ -207,9 +207,9 @@ class Seat:
         given = await found_by(turn.oracle) if turn.oracle else ""
         captions = dict(zip(question.options, question.captions, strict=True))
         listed = "\n".join(question.captions)
-        told = f"Choices:\n{listed}"
+        told = (f"Choices:\n{listed}",) if listed else ()
         stage = f"Kind of question: {turn.episode.task}, {turn.episode.level}"
-        shown = dataclasses.replace(question, shown=(stage, *question.shown, told), for_models=False)
+        shown = dataclasses.replace(question, shown=(stage, *question.shown, *told), for_models=False)
         asks = [
             {"name": each.name, "text": each.question, "options": [*YES_NO], "captions": ["Yes", "No"]}
             for each in self._study.plan.criteria

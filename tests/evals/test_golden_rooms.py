@@ -88,6 +88,9 @@ def test_notes(tmp_path, capsys, monkeypatch):
     files = [store.NotesFile(tmp_path / name) for name in ("one", "two", "none")]
     for file in files[:2]:
         file.path.parent.mkdir()
+    synced, locked = [], []
+    monkeypatch.setattr(store, "_sync", synced.append)
+    monkeypatch.setattr(store.fcntl, "flock", lambda file, how: locked.append(how == store.fcntl.LOCK_EX))
     notes = [
         note.note_of({**STORED, "id": f"{number:016}", "tag": tag})
         for number, tag in enumerate(["=1", "'=2", "", "b", "b"])
@@ -106,6 +109,7 @@ def test_notes(tmp_path, capsys, monkeypatch):
     files[1].add([notes[3]])
     said("joined", files[1].add_from(files[0]), files[1].add_from(files[0]), files[1].add_from(files[2]))
     said(files[1].path.read_text())
+    said("synced", *synced, "locked", set(locked), len(locked))
     size = files[1].path.stat().st_size
     line = len(json.dumps(notes[0].to_json())) + 1
     for most in (size + line - 1, size + line):
@@ -475,6 +479,7 @@ def test_the_page(capsys, monkeypatch):
             except player.QuitError:
                 said("quit")
             get("state")
+        assert not browser._changed.is_set(), "the next request waits"
         await browser.end()
         get("state")
         assert browser._told.is_set()
