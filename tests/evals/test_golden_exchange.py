@@ -372,6 +372,7 @@ def test_imports(tmp_path, capsys, monkeypatch):
         ([math.nan], [math.nan]),
         ({"a": 1}, {"a": 1, "b": 2}),
         ({"a": 1.0}, {"a": 1.0}),
+        ({"a": 1.0}, {"a": 2.0}),
         ({"a": 1}, [1]),
         (None, 0),
         ("a", "a"),
@@ -478,6 +479,7 @@ def test_reading_logs_of_others(tmp_path, capsys, monkeypatch):
             "error": "at http://a.b/c",
         },
         {"input": {"raw": "three"}, "metadata": {**key, "raycade": 5}, "token_usage": None},
+        {"input": {"raw": "four"}, "output": {"raw": []}, "metadata": key},
     ]
     path = tmp_path / "log.json"
     for what, value in {

@@ -172,7 +172,6 @@ def test_notes_on_the_page(tmp_path, capsys, monkeypatch):
     viewer.refresh()
     ids = [row["episode_id"] for row in index.table().to_pylist()]
     app = make_app(viewer, "secret", more=notes.routes())
-    client = TestClient(app, base_url="http://localhost", cookies={"raycade": "secret"})
 
     def asked(answer):
         text = json.dumps(answer.json()) if answer.content else ""
@@ -183,24 +182,25 @@ def test_notes_on_the_page(tmp_path, capsys, monkeypatch):
         content = given if isinstance(given, bytes) else json.dumps(given)
         asked(client.post("/api/notes", content=content, headers=[("origin", each) for each in headers]))
 
-    at, other = (f"calm/{each}" for each in ids)
-    posted({"at": at, "tag": " guess ", "text": "why?", "author": " bob "})
-    posted({"at": at, "tag": "a", "author": " "})
-    posted({"at": other, "tag": "", "text": "only a text"}, ("https://localhost",))
-    posted({"at": at, "remove": "1" * 16, "author": "eve"})
-    posted({"at": at, "remove": "7"})
-    for wrong in ({"at": at, "tag": 5}, {"at": at, "more": "x"}, [], b"{", b"\xff", {"tag": "x"}, {"at": "calm/x"}):
-        posted(wrong)
-    for origins in ((), ("http://localhost", "http://localhost"), ("http://other",)):
-        posted({"at": at, "tag": "x"}, origins)
-    for most in (80, 79):
-        monkeypatch.setattr(web, "MOST_POSTED", most)
-        posted((b'{"at": "none/x", "tag": "t"' + b" " * 80)[:79] + b"}")
-    monkeypatch.setattr(web, "MOST_POSTED", 2**16)
-    notes._refusal = "not here"
-    posted({"at": at, "tag": "x"})
-    for place in (at, other, "calm/none", ""):
-        asked(client.get("/api/notes", params={"at": place}))
+    with TestClient(app, base_url="http://localhost", cookies={"raycade": "secret"}) as client:
+        at, other = (f"calm/{each}" for each in ids)
+        posted({"at": at, "tag": " guess ", "text": "why?", "author": " bob "})
+        posted({"at": at, "tag": "a", "author": " "})
+        posted({"at": other, "tag": "", "text": "only a text"}, ("https://localhost",))
+        posted({"at": at, "remove": "1" * 16, "author": "eve"})
+        posted({"at": at, "remove": "7"})
+        for wrong in ({"at": at, "tag": 5}, {"at": at, "more": "x"}, [], b"{", b"\xff", {"tag": "x"}, {"at": "calm/x"}):
+            posted(wrong)
+        for origins in ((), ("http://localhost", "http://localhost"), ("http://other",)):
+            posted({"at": at, "tag": "x"}, origins)
+        for most in (80, 79):
+            monkeypatch.setattr(web, "MOST_POSTED", most)
+            posted((b'{"at": "none/x", "tag": "t"' + b" " * 80)[:79] + b"}")
+        monkeypatch.setattr(web, "MOST_POSTED", 2**16)
+        notes._refusal = "not here"
+        posted({"at": at, "tag": "x"})
+        for place in (at, other, "calm/none", ""):
+            asked(client.get("/api/notes", params={"at": place}))
     said(store.NotesFile(run.path).path.read_text().replace(ids[0], "FIRST").replace(ids[1], "SECOND"))
     store.NotesFile(run.path).path.open("a").write("x\ny\n")
     notes.refresh()
