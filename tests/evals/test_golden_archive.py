@@ -1,6 +1,7 @@
 """What static pages of two small runs hold, as on record in ``tests/golden``."""
 
 import dataclasses
+import io
 import json
 import math
 import re
@@ -9,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pytest
+from PIL import Image
 
 from cluster.storage.stored_run import Run
 from evals.archive import answers, columns, episodes, export, licenses, one_file, pictures
@@ -75,7 +77,7 @@ def a_run(folder, name, players, games=3):
 @pytest.fixture(scope="module")
 def index(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    runs = [a_run(folder, "one", ("m", "oracle")), a_run(folder, "two", ("n",), 2)]
+    runs = [a_run(folder, "one", ("m", "oracle")), a_run(folder, "zwéi", ("n",), 2)]
     runs[1].damage["a part"] = "cannot be read at /data/two on secret-host"
     found = EpisodeIndex(runs)
     found.refresh()
@@ -198,7 +200,7 @@ def test_what_static_pages_are_made_of(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(pictures, "OF_A_SHEET", 4)
     monkeypatch.setattr(pictures, "ACROSS", 2)
     sheets = []
-    tiles = pictures.Tiles(lambda number, sheet: sheets.append((number, sheet[:4])))
+    tiles = pictures.Tiles(lambda number, sheet: sheets.append((number, Image.open(io.BytesIO(sheet)).size)))
     grids = []
     for high, wide, color in (
         (32, 32, 0),
@@ -230,7 +232,7 @@ def test_what_static_pages_are_made_of(tmp_path, capsys, monkeypatch):
     said(json.dumps(head), np.frombuffer(tail, np.uint32))
 
     monkeypatch.setattr(licenses, "STATIC", tmp_path)
-    (tmp_path / "licenses.txt").write_text("of packages -- all")
+    (tmp_path / "licenses.txt").write_text("of packages -- all\n")
     monkeypatch.setattr(licenses, "__file__", str(tmp_path / "a/b/c"))
     (tmp_path / "LICENSE").write_text("of the checkout")
     texts = {"licenses/NOTICE": "notice"}
@@ -242,7 +244,18 @@ def test_what_static_pages_are_made_of(tmp_path, capsys, monkeypatch):
     (tmp_path / "main.js").write_text("script({})")
     (tmp_path / "style.css").write_text("a{b}")
     turn = one_file._NO_TURN | {"finish": "stop"}
-    shown = StepView(({"role": "user", "parts": [{"text": "look", "picture": None}]},), "r", "", "d", "rule")
+    shown = StepView(
+        (
+            {
+                "role": "user",
+                "parts": [{"text": "look", "picture": None}, {"text": None, "picture": Patch((1, 2, 3)).description}],
+            },
+        ),
+        "r",
+        "",
+        "d",
+        "rule",
+    )
     lots = [
         Shown({"suite": "s", "seed": at, "own": 1, "turns": [turn], "status": "done"}, "won", EpisodeView((shown,)))
         for at in range(3)
@@ -255,12 +268,14 @@ def test_what_static_pages_are_made_of(tmp_path, capsys, monkeypatch):
     page = Page("Title <b>", ["status"], sections)
     whole = one_file.one_file(page)
     said(re.sub(r">[A-Za-z0-9+/=]{40,}<", ">...<", whole))
-    size = len(whole.encode())
-    for most in (size + 1, size, 10):
-        monkeypatch.setattr(one_file, "LARGEST", most)
-        text = one_file.one_file(page)
+    for kept in (5, 1, 0):
+        text = one_file._document(page, kept)
         chunks = {name: unpack_chunk(block)[0] for name, block in re.findall(r'id="([\w-]+)">([^<]*)</script>', text)}
-        said(json.dumps(chunks["report"]), len(chunks["episodes-0"]["episodes"]))
+        said([*chunks], json.dumps(chunks["report"]), len(chunks["episodes-0"]["episodes"]))
+    monkeypatch.setattr(one_file, "_document", lambda page, kept: kept * "é")
+    for most in (11, 10, 6, 2, 0):
+        monkeypatch.setattr(one_file, "LARGEST", most)
+        said(most, "bytes:", len(one_file.one_file(page)), "episodes")
     shown = [
         shown
         for chunk in re.findall(r'id="episodes-0">([^<]*)<', whole)

