@@ -19,6 +19,9 @@ KIDGYM = [
     {"seeds": "training:2", "option_order": "listed"},
     {"templates": "OWN", "modality": "text"},
     {"tasks": "all", "levels": 1},
+    *({"skin": "SKIN", "modes": modes, "resolution": 32} for modes in ("zero_shot", "icl")),
+    {"modes": "icl", "resolution": 32},
+    {"skin": "EMPTY"},
     {
         "tasks": ["MDE", "MFI"],
         "mde_decoys": "published",
@@ -121,12 +124,23 @@ def test_what_settings_mean_and_which_are_refused_is_as_on_record(name, tmp_path
     for folder, file, text in (
         ("chat", "chat.yaml", '[{role: user, text: "$goal $frames $actions $answer"}]'),
         ("words", "words.yaml", "goals: {CL: Sort them.}"),
+        (
+            "skin",
+            "wall.svg",
+            '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 2 2"><rect width="2" height="1"/></svg>',
+        ),
+        ("empty", "wall.svg", '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 2 2"></svg>'),
     ):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / file).write_text(text)
     write_tasks(tmp_path / "tasks.jsonl", generate_tasks(load_domain("medical"), 6, 9, count=2, valid_truths=2))
     files = {"TOY": tmp_path / "toy.yaml", "OWN": tmp_path / "own", "TASKS": tmp_path / "tasks.jsonl"}
-    files |= {"CHAT": tmp_path / "chat", "WORDS": tmp_path / "words"}
+    files |= {
+        "CHAT": tmp_path / "chat",
+        "WORDS": tmp_path / "words",
+        "SKIN": tmp_path / "skin",
+        "EMPTY": tmp_path / "empty",
+    }
     parts = []
     for settings in cases:
         given = {

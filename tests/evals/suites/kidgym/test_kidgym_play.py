@@ -20,7 +20,7 @@ from evals.suites.kidgym import KidGymSuite
 from evals.suites.kidgym.example import example_seed, worked_example
 from evals.suites.kidgym.feedback import Acted
 from evals.suites.kidgym.presentation import DEFAULT
-from evals.suites.kidgym.prompts import Dialogue, letters_of
+from evals.suites.kidgym.prompts import Dialogue
 from evals.suites.kidgym.published_environment.worker import GameProcess
 from evals.suites.kidgym.reasons import reason
 from evals.suites.kidgym.shortcuts import SHORTCUTS, shortcut_action
@@ -399,12 +399,6 @@ def test_a_step_without_a_choice_is_not_asked():
         assert record.outcome.success and len(record.turns) == asked
         assert record.outcome.extra["forced_steps"] == 1
         assert all(len(played.turn.options) > 1 for played in record.turns)
-
-
-def test_a_list_longer_than_the_alphabet_is_refused():
-    assert letters_of(["wait"] * 26)[-1] == "Z"
-    with pytest.raises(ValueError, match="27 actions are offered, but there are letters for 26 only"):
-        letters_of(["wait"] * 27)
 
 
 # --- the worked example ----------------------------------------------------------------------------------------------

@@ -673,24 +673,6 @@ def test_a_folder_without_questions_is_refused(tmp_path, capsys):
     assert "no questions of MultiStAR" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"source": ""}, "needs suite.source"),
-        ({"source": "nowhere"}, "suite.source: .*nowhere holds no imported questions"),
-        ({"configurations": ["distribute_four"]}, "holds no chain questions of distribute_four"),
-        ({"wording": "theirs"}, "suite.wording=theirs: must be one of own, published"),
-        ({"wording": "own"}, "suite.source is set"),
-        ({"doubtful": "maybe"}, "suite.doubtful=maybe: must be one of left_out, scored"),
-        ({"scale": 2}, "suite.scale has no meaning"),
-    ],
-)
-def test_wrong_settings_are_refused_by_name(checkout, tmp_path, settings, named):
-    imported(checkout, tmp_path / "out")
-    with pytest.raises(ValueError, match=named):
-        suite_of(tmp_path / "out", **settings).plan()
-
-
 def test_a_folder_that_changes_after_the_plan_fails_and_a_damaged_line_is_refused(checkout, tmp_path):
     imported(checkout, tmp_path / "out")
     suite = suite_of(tmp_path / "out", subtask="direct")
