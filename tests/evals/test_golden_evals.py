@@ -268,7 +268,7 @@ def overview_of(*runs, suite=TWO, titles=None):
     parts, outlines = [], []
     for name, lines, settings in runs:
         found = run(*lines, settings=settings)
-        parts.append(Reader().read(name, found, suite, found.plan))
+        parts.append(Reader().read(name, found, suite, found.plan, with_tables=False))
         outlines.append(outline_of(name, found.plan, settings, suite))
     return Overview(parts, outlines, titles or {"toy": "Toys"})
 
@@ -866,8 +866,9 @@ def opened(marks, *places):
     path, seen, read = part_of(f"m A 1 {marks}", name="part-000007-a.parquet"), ViewedRun("r", Path("r"), Toy, None), []
     rows = run(f"m A 1 {marks}").plan["episode_id"].to_pylist()
     kept = Episodes(SimpleNamespace(place_of=lambda id: (read.append(id), (path, id))[1]))
-    for place in places:
-        kept.open(seen, {"episode_id": rows[place], "attempt": 1 + place // 90, "id": place})
+    with mock.patch("evals.viewer.episode.EPISODES_KEPT", 3):
+        for place in places:
+            kept.open(seen, {"episode_id": rows[place], "attempt": 1, "id": place})
     return read, len(kept._opened), [key[0] for key in list(kept._opened)[:1]]
 
 
