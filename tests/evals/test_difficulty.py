@@ -7,7 +7,7 @@ import pytest
 
 from evals.stats.intervals import proportion_estimate
 from evals.suite import Suite
-from evals.suite_results import difficulty_curves, suite_figures, suite_results
+from evals.suite_results import difficulty_curves, suite_figures
 from evals.suites.bundle import Bundle
 from evals.suites.kidgym import KidGymSuite
 from evals.suites.kumo import KumoSuite
@@ -64,28 +64,6 @@ class Always:
         return Reply(self.text)
 
 
-def rows_of(suite, **players):
-    run = run_of(suite, players)
-    table = next(each for each in suite_results(suite, run, "scores") if each.name == "sums_difficulty")
-    assert table.columns[3:] == ("level 1", "level 2", "level 10")
-    return {(row[0], row[1]): [getattr(cell, "mean", cell) for cell in row[3:]] for row in table.rows}
-
-
-def test_levels_stand_by_difficulty_and_tasks_with_the_same_levels_are_taken_together():
-    rows = rows_of(Sums(known=True), model=Strength())
-    assert rows[("all tasks", "model")] == [0.875, 0.625, 0.125]
-    assert rows[("add", "model")] == [0.75, 0.5, 0] and rows[("guess", "model")] == [0.75, 0.5, None]
-    assert rows[("all tasks", "chance")] == [0.5, 0.25, 0.05] and rows[("take", "perfect play")] == [1, 1, 1]
-    assert not {"sing", "talk"} & {task for task, _ in rows}
-
-
-def test_built_in_players_stand_for_chance_and_perfect_play_where_the_suite_knows_neither():
-    rows = rows_of(Sums(), model=Strength(), random=Always("wrong"), oracle=Always("right"))
-    assert rows[("all tasks", "chance")] == [0, 0, 0] and rows[("guess", "perfect play")] == [1, 1, None]
-    assert ("add", "random") not in rows
-    assert ("add", "chance") not in rows_of(Sums(), model=Strength())
-
-
 def test_repeats_are_of_one_game_and_failed_episodes_are_no_success():
     class Repeated(Sums):
         def plan(self):
@@ -101,16 +79,6 @@ def test_repeats_are_of_one_game_and_failed_episodes_are_no_success():
     games = [(index, index < 3) for index in range(4) for _ in range(3)]
     expected = proportion_estimate([won for _, won in games], [index for index, _ in games])
     assert [astuple(value) for value in own.success] == [pytest.approx(astuple(expected))] * 2
-
-
-def test_what_a_suite_knows_of_some_levels_only_is_not_mixed_with_what_was_played():
-    class Partly(Sums):
-        def known_success(self, task, level):
-            return {"chance": 0.5} if level == "1" else {}
-
-    rows = rows_of(Partly(), model=Strength(), random=Always("wrong"))
-    assert rows[("take", "chance")] == [0, 0, 0]
-    assert ("take", "chance") not in rows_of(Partly(), model=Strength())
 
 
 def test_the_viewer_shows_intervals_that_hold_for_runs_that_may_stop():
@@ -142,15 +110,6 @@ def test_tasks_drawn_in_another_way_or_over_other_levels_are_averaged_apart():
 
     titles = {curve.title for curve in difficulty_curves(Further(), run_of(Further(), {"model": Strength()}))}
     assert {title for title in titles if "," in title} == {"all tasks, levels 1 to 10", "all tasks, levels 1 to 4"}
-
-
-def test_players_are_lines_with_intervals_and_references_are_gray():
-    suite = Sums(known=True)
-    figure = next(each for each in suite_figures(suite, run_of(suite, {"model": Strength()})) if each.kind == "lines")
-    assert list(figure.panels) == ["all tasks", "add", "take", "guess"]
-    own, *gray = figure.panels["all tasks"]
-    assert (own.name, own.x, own.reference) == ("model", ("1", "2", "10"), False) and own.y[0].has_interval
-    assert [(series.name, series.reference) for series in gray] == [("chance", True), ("perfect play", True)]
 
 
 def test_a_run_of_one_level_or_of_built_in_players_only_has_no_curve():

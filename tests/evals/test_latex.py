@@ -10,8 +10,8 @@ import pytest
 from pylatexenc.latexwalker import LatexEnvironmentNode, LatexWalker
 
 from evals.report.build import figure_files
-from evals.report.latex import best_cells, document, latex
-from evals.stats.intervals import NO_ESTIMATE, Estimate
+from evals.report.latex import document, latex
+from evals.stats.intervals import Estimate
 from evals.suite_results import suite_figures, suite_results
 from evals.tables import Table, rounded
 from tests.small_runs import HOSTILE, SUITES, small_run
@@ -29,30 +29,6 @@ PAPER = Table(
     ),
     better={"CL": "higher", "SE": "lower"},
 )
-
-
-def test_the_best_of_those_that_compete_are_bold():
-    assert best_cells(PAPER, {"oracle"}) == {(2, 2), (1, 2), (3, 2), (0, 3), (2, 3)}
-    assert best_cells(PAPER) == {(4, 2), (1, 2), (3, 2), (0, 3), (2, 3)}
-    text = latex(PAPER, {"oracle"})
-    assert text.count(r"\textbf{") == 5 and r"\textbf{0.70}" in text and "1.00" in text and r"\textbf{1.00}" not in text
-
-
-def test_equal_as_printed_is_equal():
-    rows = (("a", Estimate(0.12341, 0, 1, 9)), ("b", Estimate(0.12344, 0, 1, 9)), ("c", NO_ESTIMATE), ("d", 0.1))
-    assert best_cells(Table("t", "T", ("m", "x"), rows, better={"x": "higher"})) == {(0, 1), (1, 1)}
-    assert best_cells(Table("t", "T", ("m", "x"), rows[:1], better={"x": "higher"})) == set(), "no rival"
-
-
-def test_a_model_is_named_once_for_its_rows():
-    lines = [line for line in latex(PAPER).splitlines() if "&" in line and "Methods" not in line]
-    assert [line.split("&")[0].strip() for line in lines] == ["a", "", "b", "", "oracle"]
-
-
-def test_columns_are_grouped_by_what_stands_before_a_colon():
-    text = latex(Table("t", "T", ("Model", "easy: success", "easy: tokens", "hard: success"), (("a", 1, 2, 3),)))
-    assert r"& \multicolumn{2}{c}{easy} & \multicolumn{1}{c}{hard}" in text
-    assert r"\cmidrule(lr){2-3}\cmidrule(lr){4-4}" in text and "Model & success & tokens & success" in text
 
 
 def test_numbers_keep_the_digits_of_the_paper():

@@ -2,7 +2,6 @@ import itertools
 import math
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from cluster.commands.report import coverage, summarize
@@ -43,13 +42,6 @@ def test_pass_k_is_unbiased():
         assert sum(w * pass_at_k(count, 5, k) for count, w in weights.items()) == pytest.approx(1 - 0.3**k)
 
 
-@pytest.mark.parametrize("share", [pass_power_k, pass_at_k])
-def test_more_runs_than_there_are_cannot_be_drawn_nor_have_succeeded(share):
-    for successes, k in ((3, 6), (3, 0), (6, 2), (-1, 2)):
-        with pytest.raises(ValueError, match=f"{k} runs of 5, of which {successes} succeeded"):
-            share(successes, 5, k)
-
-
 def test_repeats_buy_little_where_runs_are_alike():
     alike, independent = what_a_plan_buys(200, 5, 1.0), what_a_plan_buys(200, 5, 0.0)
     assert (alike.once, independent.once) == (200, 1000)
@@ -68,33 +60,6 @@ def test_so_many_games_are_as_precise_as_asked():
 def test_games_to_detect_a_difference_at_the_textbook_figure():
     """McNemar's test with 30 % discordant games: (1.96 + .8416)^2 (.3 - .05^2) / .05^2."""
     assert games_to_detect(0.05, 0.3) == math.ceil((1.959964 + 0.841621) ** 2 * (0.3 - 0.0025) / 0.0025)
-
-
-def ledger(wins):
-    """Two games of one cell, each with so many runs."""
-    rows = [
-        {"player": "model", "suite": "toy", "level": "1", "mode": "plain", "task": "a", "index": game, "seed": game}
-        | {"success": won}
-        for game, runs in enumerate(wins)
-        for won in runs
-    ]
-    table = pa.Table.from_pylist(rows)
-    return RunData.of_tables(table, table)
-
-
-def test_the_table_of_reliability():
-    table = reliability_table(ledger([[True, True, True, False], [True, True, True, True], [False, True]]))
-    (row,) = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
-    assert (row["games"], row["repeats"]) == (2, 4)  # the third game was not played often enough yet
-    assert row["success"].mean == pytest.approx(7 / 8)
-    assert row["pass^2"].mean == pytest.approx((0.5 + 1) / 2)
-    assert row["pass^4"].mean == pytest.approx(0.5)
-    assert row["pass@4"].mean == 1
-    assert row["design effect"] == pytest.approx(1 + 3 * row["ICC"])
-
-
-def test_without_repeats_there_is_no_table_of_reliability():
-    assert reliability_table(ledger([[True], [False]])) is None
 
 
 def test_no_table_that_all_suites_share_depends_on_the_order_of_the_ledger():
