@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from evals.analysis.labels import run_labels, run_names
 from evals.players import BUILT_IN_PLAYERS
-from evals.report.joint import Report, RunReport, joined_tables, relabeled
+from evals.report.joint import joined_tables, relabeled
 from evals.tables import Table
 from tests.runs import Often, run_of
 from tests.toy import ToySuite
@@ -128,12 +128,3 @@ def test_joined_rows_are_those_of_all_runs_once_in_their_order(given_rows, perfo
     else:
         [one] = joint
         assert list(one.rows) == list(dict.fromkeys(itertools.chain.from_iterable(given_rows)))
-
-
-@pytest.mark.parametrize("runs", [1, 2])
-def test_what_must_be_known_names_its_run_where_there_are_several(runs):
-    run = toy(2, ("m",))
-    reports = [RunReport(f"r{n}", run, ToySuite(episodes=2), [], ["Partial", "Odd"]) for n in range(runs)]
-    report = Report(reports)
-    assert report.status == (["Partial", "Odd"] if runs == 1 else ["r0: Partial", "r0: Odd", "r1: Partial", "r1: Odd"])
-    assert {"oracle", "random"} <= report.baselines and "m" not in report.baselines

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from evals.reference import model_named, models, nearest, parameters_of, published
+from evals.reference import model_named, models, published
 from evals.reference.comparison import RunCell
 from evals.reference.figures import Conditions, Figure, Paper
 from evals.reference.trend import size_figures
@@ -157,20 +157,6 @@ def test_no_name_means_two_models_and_no_row_has_two():
     assert len(set(rows)) == len(rows)
 
 
-def test_sizes_come_from_the_table_or_the_name():
-    assert parameters_of("Qwen/Qwen2.5-VL-7B-Instruct") == 7
-    assert parameters_of("qwen3_vl_8b") == 8
-    assert parameters_of("some/Model-1.5B-chat") == 1.5
-    assert parameters_of("qwen2_5_0_5b") == 0.5
-    assert parameters_of("gpt-4o") is None and parameters_of("tiny") is None
-
-
-def test_nearest_means_the_ratio_of_sizes():
-    close = [model.name for model in nearest(3, published("kumo").models, count=3)]
-    assert set(close) == {"qwen2.5-3b", "llama-3.2-3b", "qwen2.5-7b"} and close[2] == "qwen2.5-7b"
-    assert [model.name for model in nearest(17, published("kidgym").models)] == ["qwen2.5-vl-32b", "internvl3-8b"]
-
-
 CELLS = [{"level": level, "task": task, "mode": "zero_shot"} for task in ("CL", "SE", "MA") for level in "123"]
 
 
@@ -194,35 +180,6 @@ def test_a_point_over_its_size_is_the_mean_of_its_cells_whose_errors_add_up_as_o
     drawn = sorted(zip(theirs.x, theirs.y, strict=True))
     assert [size for size, _ in drawn] == [size for size, _ in means] and theirs.reference
     assert [value for _, value in drawn] == pytest.approx([value for _, value in means])
-
-
-def test_each_panel_has_the_players_of_known_size_that_played_its_published_cells_and_the_paper_s_models():
-    def played(player, won, mode, task="CL", measure="success"):
-        return RunCell(
-            player, measure, {"mode": mode, "task": task, "level": "1"}, [1.0] * won + [0.0] * (4 - won), range(4)
-        )
-
-    cells = [
-        *(played("a-7b", 1, "zero_shot"), played("a-7b", 3, "zero_shot", "SE"), played("a-7b", 4, "zero_shot", "mine")),
-        *(played("b-3b", 2, "cot"), played("unknown", 4, "cot"), played("a-7b", 4, "icl", "mine")),
-        played("a-7b", 4, "cot", measure="tokens"),
-    ]
-    cells.append(dataclasses.replace(cells[0], player="c-9b", values=[], games=[]))
-    [figure] = size_figures("kidgym", "KidGym", cells, split_by="mode")
-    shown = [(each.name, each.x, each.panel, each.reference) for each in figure.series if not each.reference]
-    assert shown == [("a-7b", (7,), "zero_shot", False), ("b-3b", (3,), "cot", False)]
-    assert [each.y[0].mean for each in figure.series if not each.reference] == [0.5, 0.5]
-    assert figure.series[0].y[0].n == 8, "cells that no paper has do not count"
-    paper = published("kidgym")
-    for theirs in (each for each in figure.series if each.reference):
-        own = [cell for cell in cells[:4] if cell.cell["mode"] == theirs.panel and cell.cell["task"] != "mine"]
-        found = {
-            (model.parameters, statistics.fmean(figure.value for figure in figures))
-            for model in paper.models
-            if model.parameters and all(figures := [paper.find(model.name, "success", cell.cell) for cell in own])
-        }
-        assert {*zip(theirs.x, theirs.y, strict=True)} == found and len(found) > 2
-    assert list(size_figures("kidgym", "KidGym", [played("unknown", 4, "cot")], split_by="mode")) == []
 
 
 if __name__ == "__main__":

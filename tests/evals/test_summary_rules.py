@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from evals.stats.reliability import design_effect
 from evals.summary.cost import total_usage
 from evals.summary.failures import Cause
-from evals.summary.flat import LONGEST_FLAT, flat_summary
 from evals.summary.reliability import reliability_table
 from evals.summary.status import status_lines
 from evals.summary.usage import usage_table
@@ -61,38 +60,6 @@ def test_usage_is_what_the_rows_add_up_to():
     pieces = [whole.slice(start, 4) for start in range(0, len(whole), 4)]
     in_pieces = usage_table(SimpleNamespace(plan=run.plan, batches=lambda names: iter(pieces)))
     assert [row[:6] for row in in_pieces.rows] == [row[:6] for row in table.rows]
-
-
-# --- the summary of a tracker ------------------------------------------------------------------------------------------
-
-ESTIMATE = {"mean": 0.5, "low": 0.25, "high": 0.75}
-
-
-def table_of(rows, name="t", section="scores", headline=True):
-    return {"name": name, "section": section, "headline": headline, "columns": ["player", "n", "success"], "rows": rows}
-
-
-def test_main_scores_are_flat_with_their_ends_and_nothing_else_is():
-    rows = [["a/b.c", 3, ESTIMATE], ["d", 4, {"mean": 1.0, "low": None, "high": None}], ["d", 5, ESTIMATE]]
-    tables = [table_of(rows), table_of(rows, "more", headline=False), table_of(rows, "slow", section="performance")]
-    flat = flat_summary({"done": 7, "text": "x", "tables": tables})
-    first = {"t/a_b_c/success": 0.5, "t/a_b_c/success/low": 0.25, "t/a_b_c/success/high": 0.75}
-    again = {"t/d/2/success": 0.5, "t/d/2/success/low": 0.25, "t/d/2/success/high": 0.75}
-    assert flat == {"done": 7, **first, "t/d/success": 1.0, **again}
-
-
-def test_names_of_scores_hold_no_text_that_came_out_of_the_run():
-    tables = [
-        {**table_of([["m", 3, ESTIMATE, best]]), "columns": ["player", "n", "success", "best shortcut"]}
-        for best in "xy"
-    ]
-    assert flat_summary({"tables": tables[:1]}).keys() == flat_summary({"tables": tables[1:]}).keys()
-
-
-@pytest.mark.parametrize("rows", [LONGEST_FLAT - 1, LONGEST_FLAT, LONGEST_FLAT + 1])
-def test_a_long_table_is_not_flat(rows):
-    flat = flat_summary({"tables": [table_of([[f"p{number}", 1, ESTIMATE] for number in range(rows)])]})
-    assert len(flat) == (3 * rows if rows <= LONGEST_FLAT else 0)
 
 
 # --- plain words -------------------------------------------------------------------------------------------------------
