@@ -42,7 +42,7 @@ def test_a_label_is_a_word_or_a_named_value():
     assert labels("prose", "table") == ["prose", "table"]
     assert labels(1, 2.5) == ["k 1", "k 2.5"]
     assert labels(["a", "b"], ["c"]) == ["a b", "c"]
-    assert labels("", "table") == ["k ", "table"]
+    assert labels("", "table") == ["no k", "table"]
     assert labels("x" * 33, "y") == ["0", "1"], "too long"
     assert labels("x" * 32, "y") == ["x" * 32, "y"]
 
