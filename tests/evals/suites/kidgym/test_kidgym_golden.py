@@ -116,6 +116,7 @@ TOLD = [
     {"modes": ["zero_shot"], "history": "all", "past_pictures": "text", "detail": "prose", "tell_budget": False},
     {"modes": ["cot"], "modality": "text", "detail": "json", "history": "none"},
     {"modes": ["zero_shot"], "modality": "both", "list_actions": False, "resolution": 96, "feedback": ["legal"]},
+    {"modes": ["zero_shot"], "variant": "balanced"},
 ]
 
 
