@@ -11,6 +11,7 @@ import itertools
 import json
 import logging
 import math
+import pickle
 import sys
 from array import array
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from starlette.responses import Response
 
 from envs import plugins
 from envs.picture import Picture
-from evals import view
+from evals import testing, view
 from evals.analysis.compare import Side
 from evals.conversation import PlayedTurn, Record
 from evals.figures import Figure
@@ -72,6 +73,7 @@ from evals.tables import Table, format_cell
 from evals.training import command, gymnasium_env, gymnasium_text, play, reward
 from evals.types import Episode, OptionFeatures, Outcome, PlayerError, Reply, Turn, message, stable_seed
 from evals.viewer import cache, filters, live, server, study
+from evals.viewer import results as viewer_results
 from evals.viewer.episode import Episodes
 from evals.viewer.runs import ViewedRun
 from evals.viewer.search import TextSearches
@@ -890,6 +892,83 @@ def searching(*texts):
             told.append((text, found.number, sorted(found.parts), found.total, found.running, searches.running))
     searches.close()
     return told
+
+
+def results_page(*runs):
+    """Results of runs of which one cannot be read at first, and of one that grows: what is read when."""
+    read, clock = [], [100.0]
+
+    def data_of(found, name):
+        read.append(name)
+        clock[0] += 2.0
+        if found is None:
+            raise ValueError("no ledger")
+        return found
+
+    seen = [
+        ViewedRun(name, Path(name), Toy, lambda found=found, name=name: data_of(found, name), parts={"p1": 0})
+        for name, found in runs
+    ]
+    index = SimpleNamespace(runs=seen, outcomes=lambda *given: [given])
+    page_of_results = viewer_results.Results(index, lambda settings: {**settings, "shown": True})
+    with mock.patch.object(viewer_results.time, "monotonic", lambda: clock[0]):
+        told = [page_of_results.names(), page_of_results.results("")["trouble"], len(page_of_results.difficulty())]
+        for name, passed in (("p2", 0.0), ("", 19.9), ("", 0.2), ("", 99.0)):
+            clock[0] += passed
+            seen[0].parts |= {name: 0} if name else {}
+            page_of_results.names()
+            told.append(list(read))
+        first, second = page_of_results.names()[:2]
+        told.append([suite["outcomes"] for suite in page_of_results.compare(first, second)["suites"]])
+        told += [
+            page_of_results.results("")["settings"],
+            [each["title"] for each in page_of_results.results("")["boards"]],
+        ]
+        seen.pop()
+        told.append(page_of_results.names())
+    return told
+
+
+class Misjudged(Hunt):
+    """Says how far a game is from its win, wrongly."""
+
+    def left(self, hidden, step):
+        return lambda action: float(self.highest - 3) if action is None else 1.0
+
+
+def checked(suite, **more):
+    """What ``check_suite`` complains of, and whom it lets play what; no other process is started."""
+    told, play_one = [], testing._play
+
+    def noted(suite, episode, player):
+        told.append(f"{episode.player} {episode.index} {episode.mode} {episode.repeat} {getattr(player, 'finish', '')}")
+        return play_one(suite, episode, player)
+
+    with mock.patch.object(testing, "_check_other_process") as elsewhere, mock.patch.object(testing, "_play", noted):
+        try:
+            testing.check_suite(suite, **more)
+        except AssertionError as error:
+            return str(error), told[-1:]
+    return [*told, elsewhere.call_count]
+
+
+def planned_elsewhere(said, code=0):
+    """What comes of another process that says this."""
+    plan, ran = Hunt().plan(), []
+
+    def run_it(command, **more):
+        ran.append(
+            (command[1], more["env"]["PYTHONHASHSEED"], ":" in more["env"]["PYTHONPATH"], pickle.loads(more["input"]))
+        )
+        ids = " ".join(episode.id for episode in plan) if said is None else said
+        return SimpleNamespace(returncode=code, stdout=ids.encode(), stderr=b"x" * 3000 + b"broken")
+
+    with mock.patch.object(testing.subprocess, "run", run_it):
+        try:
+            testing._check_other_process(Hunt(), plan)
+        except AssertionError as error:
+            return str(error)[-12:], len(str(error))
+    return ran
 
 
 class UnspeakableError(Exception):
