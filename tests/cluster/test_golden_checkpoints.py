@@ -1,8 +1,11 @@
 """Which checkpoints are complete, what their curve says and what one process can play, on record in ``tests/golden``."""
 
+import dataclasses
 import json
 from pathlib import Path
 from types import SimpleNamespace
+
+import pytest
 
 from cluster.checkpoints import curve, folder, hosted, watch
 from cluster.engines.base import Sampling
@@ -147,6 +150,58 @@ def said_of(capsys, *several) -> str:
     for waiting in several:
         made._say(waiting)
     return capsys.readouterr().out
+
+
+@dataclasses.dataclass(frozen=True)
+class Loaded:
+    """Settings, as they are loaded."""
+
+    overrides: list
+    plan: tuple = (1, 2)
+
+
+def settings_of(*overrides, games=3) -> str:
+    """What a checkpoint's run is given."""
+    made = watch.Watch(watch.Options(folder.Folder(Path("training")), Path("out"), overrides, games), None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(watch, "load_settings", Loaded)
+        patch.setattr(watch, "balanced_part", lambda plan, games: (*plan, f"{games} games"))
+        return plain(made._settings(folder.Checkpoint("x", 5, Path('/a "b"/x-5')), "x-5", Path("out/x 5")))
+
+
+def files_shown() -> str:
+    """What is shown of a curve, and the files that are written."""
+    made, said = watching((5, 7), (6,)), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(watch, "show", lambda tables: said.append(f"{len(tables)} tables"))
+        patch.setattr(
+            watch,
+            "curve_files",
+            lambda points, *given: said.append(plain(given)) or {"a.svg": b"1", "tables/b.csv": b"2"},
+        )
+        made._show()
+    return "\n".join([*said, *(f"{path} {path.read_text()}" for path in sorted(Path("out").rglob("*.*")))])
+
+
+def tracked(failure="", known=None) -> str:
+    """What a tracker gets of a curve, and the names that are kept of what it got."""
+    said, made = [], watching((5, 7, 9))
+    made._points["c-8"] = []
+    watcher = SimpleNamespace(failure=failure)
+    watcher.start = lambda folder, id, config: said.append(f"start {folder} {len(id)} {config}")
+    watcher.log = lambda numbers: said.append(f"log {numbers['checkpoint/step']}")
+    watcher.finish = lambda results: said.append(f"finish {len(results.tables)} tables")
+    Path("out").mkdir(exist_ok=True)
+    Path("out/tracked.txt").write_text(known) if known is not None else Path("out/tracked.txt").unlink(missing_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(watch, "make_tracker", lambda section: section)
+        patch.setattr(watch, "Watcher", lambda tracker: said.append(f"watcher {tracker}") or watcher)
+        patch.setattr(watch, "warn", said.append)
+        made._finish_tracker()
+        for _ in range(2):
+            made._track(SimpleNamespace(plan=[], config="a: 1"), {"type": "t"})
+        made._finish_tracker()
+    return "\n".join([*said, Path("out/tracked.txt").read_text().replace("\n", " ")])
 
 
 class Told:

@@ -8,6 +8,7 @@ import pytest
 
 from cluster.cli import BUILT_IN_COMMANDS, parser_for
 from cluster.commands.arguments import ADD_ARGUMENTS
+from cluster.storage.run_directory import RunDirectory
 from cluster.suite_commands.kumo import commands as kumo
 from evals.players import OraclePlayer, RandomPlayer
 from tests.cluster.test_cli import run_here
@@ -31,6 +32,9 @@ def runs(tmp_path_factory):
     plan, rows = rows_of(small_suite(), PLAYERS)
     write_run(folder / "good", plan, fixed(rows))
     write_run(folder / "part", plan, fixed(rows.slice(0, len(rows) - 5)))
+    directory = RunDirectory(folder / "part")
+    directory.claim()  # by a driver that has stopped
+    directory.release()
     plan, rows = rows_of(small_suite(), {"hostile": HostilePlayer()})
     write_run(folder / "hostile", plan, fixed(rows))
     study_runs(folder / "study")
@@ -50,6 +54,7 @@ COMMANDS = {
         "show good 69f5833569cc",  # MultiStAR
         "show hostile 462cc841189f",
         "notes good",
+        "notes good --export good/plan.parquet/notes.csv",
     ],
     "compare": [
         "compare good hostile --flips 2",
@@ -113,7 +118,7 @@ def test_commands_take_what_is_on_record(monkeypatch):
     check_golden("commands_arguments", "\n".join(lines))
 
 
-FOR_CLOCKS = (re.compile(r"\d+:\d\d ago"), re.compile(r"on \d{4}-\d\d-\d\d"))
+DRAWN = (re.compile(r"\b\w{8}\.tmp"), re.compile(r"\d+:\d\d ago"), re.compile(r"on \d{4}-\d\d-\d\d"))
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -125,7 +130,7 @@ def test_commands_print_what_is_on_record(name, runs, capsys, monkeypatch):
     for line in COMMANDS[name]:
         code, out, err = run_here(capsys, *line.split())
         text = f"$ raycade {line}\n{out}{err}exit code {code}\n"
-        for clock in FOR_CLOCKS:
-            text = clock.sub("...", text)
+        for drawn in DRAWN:
+            text = drawn.sub("...", text)
         said.append(text)
     check_golden(f"commands_{name}", "\n".join(said))

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import httpx
+import huggingface_hub
 import pytest
 from huggingface_hub import constants, errors
 
@@ -195,6 +196,55 @@ def small(*words, step=2048, v2=False, answer="B") -> str:
         )
         said.append(f"exit code {small_engine.main()}")
     return "\n".join(said)
+
+
+def fetched(model, terminal=False, revision="v1") -> str:
+    """What is fetched of a model in which order, and what is printed."""
+    said = []
+
+    def noting(name, answer=None):
+        return lambda *given: said.append(f"-> {name} {[each for each in given if not callable(each)]}") or answer
+
+    listing = SimpleNamespace(id=model, commit="c" * 40, files=[SimpleNamespace(size=GIB)] * 3, lacking=2 * GIB)
+    world = {f"weights.{name}": noting(name) for name in ("check_room", "pin")}
+    world |= {"weights.listed": noting("listed", listing), "constants.HF_HOME": "/hf"}
+    world["weights.download"] = lambda listing, say: say("a.bin: 3 bytes") or "FOLDER"
+    logging, print_ = huggingface_hub.utils.logging, lambda text, flush=False: said.append(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fetch, "print", print_, raising=False)
+        patch.setattr(logging, "set_verbosity_error", noting("quiet"))
+        patch.setattr(huggingface_hub.utils, "disable_progress_bars", noting("no bars"))
+        patch.setattr(sys, "stderr", SimpleNamespace(isatty=lambda: terminal))
+        code = within(world, fetch.main, SimpleNamespace(model=model, revision=revision))
+    return "\n".join([*said, f"exit code {code}"])
+
+
+def process(uid=7, threads=1, maps=(), fails=None):
+    """A process as psutil tells of it."""
+
+    def memory_maps():
+        if fails is not None:
+            raise fails
+        return [SimpleNamespace(path=path) for path in maps]
+
+    told = {"uids": uid and SimpleNamespace(real=uid), "num_threads": threads}
+    return SimpleNamespace(info=told, memory_maps=memory_maps)
+
+
+def left_over(**old) -> dict:
+    """Old files in a folder that no process has mapped, of these with their sizes; those of size 0 vanish while one looks."""
+    folder = Path("shm").absolute()
+    folder.mkdir()
+    for name, size in old.items():
+        (folder / name).write_bytes(b"x" * size) if size else (folder / name).symlink_to("nowhere")
+    mapped = [
+        process(maps=["/lib/x", f"{folder}/psm_b"]),
+        process(fails=machine.psutil.AccessDenied()),
+        process(fails=OSError()),
+    ]
+    world = {"machine.SHM": folder, "machine._is_old_leftover": lambda name, status: name != "new"}
+    world["machine.psutil.process_iter"] = lambda: iter(mapped)
+    return {path.name: size for path, size in within(world, machine._leftovers).items()}
 
 
 class Answers(nodes.Host):

@@ -97,8 +97,9 @@ SPECIAL |= {5: token("<s>", single_word=True), 6: token("<n>", normalized=True),
 class Words:
     """A tokenizer: every letter is a token, but for words in brackets; it strips blanks where it is told so."""
 
-    def __init__(self, strips=False, all_special_tokens=()):
+    def __init__(self, strips=False, all_special_tokens=(), tekken=False):
         self.strips, self.all_special_tokens, self.added_tokens_decoder = strips, all_special_tokens, SPECIAL
+        self.is_tekken, self.all_special_ids = tekken, range(1, 1 + len(all_special_tokens))
 
     def encode(self, text, add_special_tokens=False):
         for number, token in ((2, "<ab>"), (1, "<a>")):
@@ -107,7 +108,7 @@ class Words:
         return [ord(sign) for sign in (text.strip() if self.strips else text)]
 
     def decode(self, ids, skip_special_tokens=True):
-        return "".join(map(chr, ids))
+        return "".join(chr(number) for number in ids if number > 9 or not skip_special_tokens)
 
 
 def tokens(**settings):

@@ -1,6 +1,7 @@
 """What rooms of the cluster say and pass on for tables of odd inputs, as on record in ``tests/golden``."""
 
 import argparse
+import contextlib
 import itertools
 import os
 import socket
@@ -11,14 +12,14 @@ from types import SimpleNamespace
 import pyarrow as pa
 
 from cluster import streams
-from cluster.commands import challenge, repeat, replay, run, study, trained_on, watch_checkpoints
+from cluster.commands import challenge, plan, repeat, replay, run, study, trained_on, watch_checkpoints
 from cluster.launch import start_nodes
 from cluster.people import command, export, folder
 from cluster.storage import provenance
 from cluster.suite_commands.kumo import analyze, show, token_masks, transcripts
 from evals.people.study import Participant, Plan, Study
 from evals.tables import Table
-from tests.said import Said
+from tests.said import Said, Thing
 
 
 def options(**given):
@@ -47,6 +48,12 @@ def test_small_commands(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(repeat, "what_differs", lambda *given: ["one", "two"])
     said("repeat", repeat.repeat(Path("RUN"), ["a=1"]))
 
+    for timings in (
+        *([], [{"playing_seconds": 10, "turns": 60, "replicas": 2}, {"playing_seconds": 5, "turns": 10}]),
+        *([{"turns": 9, "replicas": 2}], [{"playing_seconds": 4, "replicas": 2}, {"turns": 6}]),
+    ):
+        monkeypatch.setattr(plan, "Run", lambda path, timings=timings: SimpleNamespace(timings=timings))
+        said("speed", plan._speed("RUN"))
     monkeypatch.setattr(replay.retest, "main", said.calls("retest"))
     replay.main("options")
     for name in ("new_challenge", "open_challenge"):
@@ -226,6 +233,45 @@ def test_people(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(command.socket, "create_server", said.calls("server"))
     for host, port in (("127.0.0.1", 1), ("::1", 2), ("a", 0)):
         command._listen(host, port)
+
+    class Short(Study):
+        def __repr__(self):
+            return "the study"
+
+    some = Short(tmp_path / "x y", plans["play"], (*people[:2], Participant("person-d", "d" * 20, "D", ("a", "x"))))
+    for name in ("new_study", "add_participants"):
+        monkeypatch.setattr(command, name, said.calls(name, some))
+    given = {
+        "folder": "FOLDER",
+        "overrides": ["a=1"],
+        "kind": "play",
+        "players": 3,
+        "games": 2,
+        "title": "T",
+        "count": 4,
+    }
+    for act in ("new", "add"):
+        said(command.main(options(act=act, **given)))
+    opened = Open(study=some, games="GAMES", check_games="CHECKS", settings=SimpleNamespace(run_dir=tmp_path / "none"))
+    monkeypatch.setattr(command, "open_study", said.calls("open", opened))
+    monkeypatch.setattr(command, "export", said.calls("export", ["tables"]))
+    for name in ("locked", "write_links", "show", "_warn_of_placeholders", "StudyServer", "server_config", "uvicorn"):
+        monkeypatch.setattr(command, name, Thing(said, name))
+    monkeypatch.setattr(command, "locked", lambda folder: contextlib.nullcontext(said("locked", folder)))
+    for run_dir in ("none", "folder"):
+        opened.settings.run_dir = tmp_path / run_dir
+        (tmp_path / "folder").mkdir(exist_ok=True)
+        said(command.main(options(act="export", folder=tmp_path / "s", against=["RUN"])))
+    monkeypatch.setattr(command, "_listen", said.calls("listen", SimpleNamespace(getsockname=lambda: ("", 8701))))
+    monkeypatch.setattr(command, "StudyServer", said.calls("StudyServer", Thing(said, "server", app=said.calls("app"))))
+    for host, public in (
+        *(("127.0.0.1", ""), ("localhost", "http://a.b/c"), ("0.0.0.0", ""), ("Here", "https://A.b")),
+        *(("0.0.0.0", "http://a.b"), ("0.0.0.0", "a.b")),
+    ):
+        said.tried(f"{host} {public}", command.main, options(act="serve", folder="F", host=host, port=9, public=public))
+    (some.folder / "answers").mkdir(parents=True)
+    (some.folder / "answers" / "person-b.jsonl").write_text("{\n")
+    command._warn_of_damage(some)
     said.check("people")
 
 
