@@ -13,13 +13,15 @@ import pytest
 from cluster import stop_signals
 from cluster.checkpoints import hosted
 from cluster.commands import list_models, play, report, run, serve, sweep, view
-from cluster.engines import vllm
-from cluster.engines.base import Sampling
+from cluster.engines import template_files, template_trial, vllm, vllm_chat
+from cluster.engines.base import EngineError, Sampling
+from cluster.engines.prompt_check import Arrangement, WrongPromptError
 from cluster.errors import ResumableError, RunFailedError, UserError
 from cluster.suite_commands.kumo import stages
 from evals.stats.intervals import Estimate
 from evals.tables import Table
-from evals.types import PlayerError
+from evals.types import Message, PlayerError, message
+from tests.cluster.openai_api.test_requests import Dot
 from tests.said import Said, Thing
 
 
@@ -452,6 +454,113 @@ async def test_steps_of_preparing_a_vllm_engine(said, monkeypatch):
         said(engine.facts, engine.max_model_len, engine._tokens, engine._chat, engine._hits, engine._beginnings)
         said.lines.append("")
     said.check("steps_vllm")
+
+
+def test_steps_of_chats_for_vllm(said, monkeypatch, caplog):
+    wrong = template_files.TemplateError("no such variable")
+    plain, other = Arrangement("user"), Arrangement("user", "string", True, "field")
+    shown = (message("user", Dot(9), "Look:", Dot(9)), Message("assistant", ("A",), "Hm."))
+    for name, case in {
+        "plain": {},
+        "template of its own": {"template": "T", "arguments": {"thinking": True}, "found": other, "keeps": True},
+        "no template": {"hf": False, "pictures": False},
+        "tekken": {"tekken": True, "hf": False},
+        "variable": {"error": wrong},
+        "lost words": {"lost": WrongPromptError("words are missing")},
+        "lost reasoning": {"lost": WrongPromptError("a thought is missing"), "keeps": True},
+    }.items():
+        case = {"template": None, "hf": True, "tekken": False, "pictures": True, "keeps": False, "error": None} | case
+        case = {"found": plain, "lost": None, "arguments": {}} | case
+        said(f"--- {name}")
+        caplog.clear()
+        config = SimpleNamespace(multimodal_config=SimpleNamespace() if case["pictures"] else None)
+
+        def render(messages, settings, config=config):
+            given = {key: value for key, value in settings.items() if key != "chat_template_kwargs"}
+            more = {key: value for key, value in settings["chat_template_kwargs"].items() if key != "strftime_now"}
+            said("-> render", messages, given, more, vars(config.multimodal_config or SimpleNamespace()))
+            return None, {"prompt": "PROMPT"}
+
+        own = Thing(said, "tokenizer", version=13)
+        own.apply_chat_template = said.calls("apply_chat_template", [1, 2])
+        renderer = Thing(said, "renderer", tokenizer="own", model_config=config, render_messages=render)
+        renderer.get_tokenizer = lambda own=own: own
+        hf = SimpleNamespace(HfRenderer=Thing if case["hf"] else Said)
+        hf.resolve_chat_template = said.calls("resolve", "own template")
+        renderers = SimpleNamespace(hf=hf, ChatParams=lambda **given: given)
+        monkeypatch.setitem(sys.modules, "vllm.renderers", renderers)
+
+        def choose(render, pictures, tried, marks, case=case):
+            said("-> choose", pictures, tried[:2], len(tried), marks)
+            if case["lost"]:
+                raise case["lost"]
+            return case["found"], "mark"
+
+        checks = said.calls("check_arguments") if not case["error"] else raising(said, "check", case["error"])
+        stand_ins(
+            monkeypatch,
+            said,
+            vllm_chat,
+            "check_own_rendering check_prompt",
+            is_tekken=said.calls("is_tekken", case["tekken"]),
+            check_arguments=checks,
+            keeping_arguments=said.calls("keeping_arguments", {"keep": True}),
+            marks_in=said.calls("marks_in", ("<", ">")),
+            choose_arrangement=choose,
+            data_url=lambda picture: "DATA",
+            _image=lambda picture: "IMAGE",
+        )
+        tokens = Thing(said, "tokens", encode=lambda text: [1, 2])
+        made = vllm_chat.VLLMChat("m", renderer, tokens, case["pictures"], case["arguments"], case["template"])
+        try:
+            said("=", made.arrange("user", 3, case["keeps"]))
+            chat = shown if case["pictures"] else (message("system", "Play."), message("user", "A"))
+            said(made.rendered(chat), made.check_ids(chat))
+            tokens.encode = lambda text: [2, 1]
+            made.check_ids(chat)
+        except EngineError as error:
+            said("=", error)
+        said([record.getMessage() for record in caplog.records])
+    said.check("steps_vllm_chat")
+
+
+def test_steps_of_trying_a_template(said, monkeypatch, tmp_path):
+    (tmp_path / "statm").write_text("1000 2 3\n")
+    resource = Thing(said, "resource", RLIMIT_AS="AS", RLIMIT_CPU="CPU", RUSAGE_SELF=0, getpagesize=lambda: 4096)
+    resource.getrusage = lambda who: (1.25, 1.5, 99.0)
+
+    def ended(code):
+        said("-> exit", code)
+        raise SystemExit
+
+    monkeypatch.setattr(template_trial, "resource", resource)
+    monkeypatch.setattr(template_trial, "Path", lambda name: tmp_path / Path(name).name)
+    monkeypatch.setattr(template_trial.os, "_exit", ended)
+    monkeypatch.setattr(template_trial, "marks_in", said.calls("marks_in", "marks"))
+    for asked, wrong, error in (
+        *(([3, "auto", True], False, None), ([0, "user", False], True, None)),
+        *(([0, "user", False], False, ValueError("odd")), ([0, "user", False], False, MemoryError())),
+    ):
+
+        def render(chat, arrangement, error=error):
+            said("-> renders", chat, arrangement)
+            if error is not None:
+                raise error
+
+        def choose(render, pictures, tried, marks, wrong=wrong, error=error):
+            said("-> choose", pictures, tried[0], len(tried), marks)
+            if wrong:
+                raise WrongPromptError("lost")
+            if error is None:
+                render("chat", "arrangement")
+
+        monkeypatch.setattr(template_trial, "choose_arrangement", choose)
+        template = Thing(said, "template", text="TEXT", render=render)
+        monkeypatch.setattr(template_trial, "StoredTemplate", said.calls("StoredTemplate", template))
+        with contextlib.suppress(SystemExit):
+            template_trial.main({"text": "TEXT", "values": {"a": 1}, "asked": asked})
+            said("ended")
+    said.check("steps_template_trial")
 
 
 def test_steps_of_the_viewer(said, monkeypatch, tmp_path):
