@@ -153,10 +153,12 @@ async def _ask_all(
     except EngineError as error:
         raise RunFailedError(f"the engine of {model.name} failed: {error}") from error
     finally:
-        if keeping is not None and journal is not None:
-            keeping.cancel()
-            await _note(engine, journal, 0)
-        await engine.close()
+        try:
+            if keeping is not None and journal is not None:
+                keeping.cancel()
+                await _note(engine, journal, 0)
+        finally:
+            await engine.close()
     answered = [one for one in found if one is not None]
     return answered, len(found) - len(answered)
 

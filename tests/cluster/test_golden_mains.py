@@ -1,0 +1,414 @@
+"""What commands do with their options, whom they ask and what they print, as on record in ``tests/golden``."""
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+
+from cluster.commands import (
+    compare,
+    export,
+    import_run,
+    list_runs,
+    preregister,
+    rescore,
+    retest,
+    show_episode,
+    site,
+    status,
+    study,
+    trained_on,
+    upload,
+)
+from cluster.engines.base import Account, EngineError
+from cluster.errors import RunFailedError, UserError
+from evals.tables import Table
+from evals.types import PlayerError, Reply
+from tests.cluster.test_golden_steps import raising, stand_ins
+from tests.said import Said, Thing
+
+
+@pytest.fixture
+def said(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    return Said(capsys, tmp_path)
+
+
+def options(**given):
+    return argparse.Namespace(**given)
+
+
+def runs_at(said, monkeypatch, module, **more):
+    """Runs by their paths, read at once; everything else that a module calls is a thing."""
+    monkeypatch.setattr(module, "Run", lambda path: Thing(said, f"run {path}", path=path, **more))
+    monkeypatch.setattr(module, "read_runs", lambda runs, read: said("-> read", runs) or read(), raising=False)
+
+
+def test_mains_of_comparisons(said, monkeypatch, tmp_path):
+    figures = SimpleNamespace(figure_files=said.calls("figure_files", {"f.svg": b"f"}))
+    monkeypatch.setitem(sys.modules, "evals.report.build", figures)
+    runs_at(said, monkeypatch, study)
+    stand_ins(
+        monkeypatch, said, study, "show write_files document table_files", report=said.calls("report", (["T"], "F"))
+    )
+    monkeypatch.setattr(study, "document", lambda tables, title: f"{title} of {tables}")
+    monkeypatch.setattr(study, "table_files", lambda tables: {"t.csv": b"t"})
+    for out in (None, Path("out")):
+        given = options(action="report", run_dirs=["b", "a", "b"], player="p", out=out)
+        said("=", study.main(given))
+    monkeypatch.setattr("cluster.commands.sweep.multirun", said.calls("multirun", lambda words: len(words[-1]) % 3))
+    for one in (False, True):
+        words = ["suite=s", "a=1,2", "b=[1,2],3,{4,5}"]
+        said("=", study.main(options(action="run", overrides=words, one_at_a_time=one)))
+    said.tried("no values", study.main, options(action="run", overrides=["a=[1,2]"], one_at_a_time=True))
+    monkeypatch.undo()
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr(study, "sides_of", said.calls("sides_of", "sides"))
+    names = "effects_table interactions_table variance_table split_table effects_figure"
+    stand_ins(monkeypatch, said, study, names, text_twins=lambda conditions: [("p", "t"), ("q", "u")])
+    monkeypatch.setattr(study, "pairs_of", said.calls("pairs_of", lambda picture, text: ["pair"] * (picture == "q")))
+    monkeypatch.setattr(study, "conditions_of", said.calls("conditions_of", "conditions"))
+    monkeypatch.setattr(study, "measured", said.calls("measured", "observations"))
+    for effects, together, shares in (({"a": 1, "b": 2}, ["i"], []), ({"b": 2}, [], ["v"]), ({}, [], [])):
+        monkeypatch.setattr(study, "shared_names", lambda observations: ["a", "b", "c"])
+        monkeypatch.setattr(study, "main_effects", lambda conditions, seen, name, effects=effects: effects.get(name))
+        monkeypatch.setattr(study, "interactions", said.calls("interactions", together))
+        monkeypatch.setattr(study, "variance_shares", said.calls("variance_shares", shares))
+        said.tried("report", study.report, ["run"], "p" if effects else None)
+    monkeypatch.setattr(study, "conditions_of", raising(said, "conditions_of", ValueError("of two players")))
+    said.tried("report", study.report, ["run"])
+    runs_at(said, monkeypatch, compare)
+    monkeypatch.setitem(sys.modules, "evals.report.build", figures)
+    stand_ins(monkeypatch, said, compare, "show write_files compare forests")
+    for detect, flips, players, folder in (
+        *((None, 5, None, None), (0.5, 0, "a,b", Path("figures")), (0.0, 5, None, None), (1.0, 5, "", None)),
+        *((1.5, 5, None, None), (None, -1, None, None)),
+    ):
+        given = {"players": players, "detect": detect, "flips": flips, "figures": folder, "measure": "cost"}
+        said.tried(f"{detect} {flips}", compare.main, options(run_dirs=["b", "a", "b"], **given))
+    runs_at(said, monkeypatch, rescore, config="CONFIG", data="DATA", plan=[SimpleNamespace(id="e")])
+    stand_ins(monkeypatch, said, rescore, "show make_suite rescored_table changes_table suite_results rescored_run")
+    monkeypatch.setattr(rescore, "stored_sections", said.calls("stored_sections", {"suite": "SUITE"}))
+    monkeypatch.setattr(rescore, "_rows", lambda data: f"rows of {data}")
+    monkeypatch.setattr(rescore, "rescore", said.calls("rescore", "found"))
+    monkeypatch.setattr(rescore, "suite_results", said.calls("suite_results", ["scores"]))
+    for words, full, error in (([], False, None), (["a=1"], True, None), (["a=1", "b"], True, ValueError("no plan"))):
+        planned = raising(said, "planned_anew", error) if error else said.calls("planned_anew", {"f": 1})
+        monkeypatch.setattr(rescore, "planned_anew", planned)
+        said.tried("rescore", rescore.main, options(run_dir="RUN", overrides=words, turns=7, full=full))
+    said.check("mains_comparisons")
+
+
+def test_mains_of_what_is_said_before_and_while_a_run_is_played(said, monkeypatch, tmp_path):
+    runs_at(said, monkeypatch, status)
+    stand_ins(monkeypatch, said, status, "show show_live Output")
+    for live, stopping, pace, money in (
+        *((True, (), None, ""), (False, (), None, "")),
+        (False, ("open\x1b", "more"), "9 a minute", "2 dollars"),
+    ):
+        told = SimpleNamespace(state="at work", stopping=stopping, pace=pace, money=money, players="players")
+        monkeypatch.setattr(status, "run_status", said.calls("run_status", told))
+        status.main(options(run_dir="RUN", live=live))
+    (tmp_path / "run").mkdir()
+
+    async def trained_games(suite, file):
+        said("-> trained_games", suite, file)
+        return 3, 40
+
+    monkeypatch.setitem(sys.modules, "evals.training.games", SimpleNamespace(trained_games=trained_games))
+    monkeypatch.setattr(trained_on, "make_suite", lambda section: f"suite of {section}")
+    for blocks in ((), ("training:b", "training:a", "0")):
+        monkeypatch.setattr(trained_on, "seeds_of", lambda section, blocks=blocks: blocks)
+        monkeypatch.setattr(trained_on, "TRAINING", "training:")
+        run = Thing(said, "run", path=tmp_path / "run", config={"suite": "S"})
+        monkeypatch.setattr(trained_on, "Run", lambda path, run=run: run)
+        trained_on.main(options(run_dir="RUN", file=Path("of/t.json")))
+    kept = tmp_path / "run" / "trained_on.json"
+    said(kept.read_text())
+    for text in (
+        *('{"trained": 0, "games": 0, "file": "f"}', '{"trained": 2, "games": 1, "file": "f"}', "[]", "{}"),
+        *('{"trained": true, "games": 1, "file": "f"}', '{"trained": 1, "games": 1, "file": 5}'),
+        *('{"trained": -1, "games": 1, "file": "f"}', '{"trained": 1, "games": 1, "file": "f"}'),
+    ):
+        kept.write_text(text)
+        said.tried(text, trained_on.training_lines, run)
+    stand_ins(monkeypatch, said, preregister, "check_measure")
+    registration = SimpleNamespace(to_json=lambda: '{"é": 1}')
+    monkeypatch.setattr(preregister, "register", said.calls("register", registration))
+    (tmp_path / "there").touch()
+    for out, alpha, stop, text in (
+        *(("new/p.json", 0.05, None, '{"é": 1}'), ("q.json", 0.5, SimpleNamespace(kind="decided"), "{}")),
+        *(("there", 0.05, None, ""), ("r", 0.0, None, ""), ("r", 1.0, None, ""), ("s", 0.1, None, "\ud800")),
+        ("there/x", 0.1, None, ""),
+    ):
+        registration.to_json = lambda text=text: text
+        settings = Thing(said, "settings", plan=range(1200), stop=stop)
+        monkeypatch.setattr(preregister, "load_settings", said.calls("load_settings", settings))
+        given = {"hypothesis": "better", "measure": "success", "overrides": ["a=1", "b=2"]}
+        found = said.tried(out, preregister.main, options(out=tmp_path / out, alpha=alpha, **given))
+        if found is None:
+            said((tmp_path / out).read_text())
+    stand_ins(monkeypatch, said, upload, "score_run make_suite final_results tracked_id check_section")
+    tracker = Thing(said, "tracker")
+    monkeypatch.setattr(upload, "make_tracker", said.calls("make_tracker", tracker))
+    numbers = {"episodes/done": 1, "success/rate": 2, "seconds": 3}
+    stats = Thing(said, "stats", to_json=lambda: numbers)
+    monkeypatch.setattr(upload, "RunStatistics", said.calls("RunStatistics", stats))
+    run = Thing(said, "run", path="RUN", config={"suite": "S"}, plan="PLAN")
+    upload.send(run, {"type": "t"})
+    tracker.finish = raising(said, "finish", KeyError("x"))
+    with pytest.raises(RunFailedError) as failed:
+        upload.send(run, {"type": "t"})
+    said(failed.value)
+    for section, writer in (
+        *(({"type": "t"}, None), ({"type": "t", "mode": "offline"}, SimpleNamespace(state="gone", name="h"))),
+        ({"type": "t"}, SimpleNamespace(state="at work", name="host, 5")),
+    ):
+        monkeypatch.setattr(upload, "send", said.calls("send"))
+        monkeypatch.setattr(upload, "tracker_section", said.calls("tracker_section", section))
+        monkeypatch.setattr(upload, "writer_of", said.calls("writer_of", writer))
+        monkeypatch.setattr(upload, "Run", lambda path: Thing(said, "run", path=path, config={"tracker": "stored"}))
+        said.tried("upload", upload.main, options(run_dir="RUN", overrides=["a=1"]))
+    for error in (None, UserError("x"), RunFailedError("x"), KeyError("x")):
+        monkeypatch.setattr(upload, "send", raising(said, "send", error) if error else said.calls("send"))
+        try:
+            said(upload._send_or_exit(Path("RUN"), {}))
+        except (SystemExit, KeyError) as end:
+            said(repr(end))
+    for alive in (False, True):
+        process = Thing(said, "process", is_alive=lambda alive=alive: alive, exitcode=int(alive), pid=7)
+        context = Thing(said, "context", Process=said.calls("Process", process))
+        monkeypatch.setattr(upload, "multiprocessing", SimpleNamespace(get_context=said.calls("context", context)))
+        gone = Thing(said, "gone", kill=raising(said, "kill", upload.psutil.NoSuchProcess(1)))
+        children = Thing(said, "parent", children=lambda recursive: [Thing(said, "child"), gone][: 1 + recursive])
+        ps = SimpleNamespace(Process=said.calls("of", children), NoSuchProcess=upload.psutil.NoSuchProcess)
+        monkeypatch.setattr(upload, "psutil", ps)
+        said("=", upload.sent_by_another_process(Path("RUN"), {"type": "t"}, 3.0))
+    said.check("mains_around_a_run")
+
+
+def test_mains_of_exchange(said, monkeypatch, tmp_path):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    runs_at(said, monkeypatch, export, config={"suite": "S"}, data="DATA")
+    monkeypatch.setattr(export, "make_suite", lambda section: f"suite of {section}")
+    sources = [SimpleNamespace(name="a", withheld={"z\x1b", "b"}), SimpleNamespace(name="b", withheld={"a"})]
+    monkeypatch.setattr(export, "sources_of", said.calls("sources_of", sources))
+
+    def write(source, folder):
+        said("-> write", source.name, folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{source.name}.json").write_text("x" * 1234)
+        return [Path(f"{source.name}.json")]
+
+    def join(sources, folder, repository):
+        for name in ("models/org__b__c", "models/org__a", "dataset"):
+            (folder / name).mkdir(parents=True)
+        said("-> join", len(sources), folder, repository)
+        (folder / "dataset" / "README.md").write_text("x" * 2000)
+        return [Path("dataset/README.md")]
+
+    monkeypatch.setattr(
+        export, "FORMATS", {"one": export.Format(write, ("a", "b")), "huggingface": export.Format(None, ("c",))}
+    )
+    monkeypatch.setattr(export.huggingface, "export_huggingface", join)
+    for number, (to, repo, out) in enumerate(
+        (
+            *(("one", "", None), ("huggingface", "", None), ("huggingface", "me/data.set", None), ("one", "me", None)),
+            *(("one", "", tmp_path / "full"), ("one", "", tmp_path / "full" / "file")),
+        )
+    ):
+        given = options(run_dir="RUN", out=out or tmp_path / f"out{number}", to=to, repo=repo)
+        said.tried(f"{to} {repo}", export.main, given)
+    monkeypatch.setattr(export, "sources_of", lambda data, suite: [])
+    said.tried("nothing", export.main, options(run_dir="RUN", out=tmp_path / "none", to="one", repo=""))
+    folder = tmp_path / "again"
+    (folder / ".unfinished" / "old").mkdir(parents=True)
+    for error in (
+        None,
+        ValueError("bad"),
+        OSError(28, "No space left on device"),
+        OSError(2, "gone"),
+        KeyboardInterrupt(),
+    ):
+        try:
+            with export.whole_or_nothing(folder) as unfinished:
+                said(unfinished.exists())
+                (unfinished / "sub").mkdir(parents=True)
+                (unfinished / "file").touch()
+                if error is not None:
+                    raise error
+        except (Exception, KeyboardInterrupt) as caught:
+            said(repr(caught))
+        said(sorted(path.name for path in folder.iterdir()))
+    found = import_run._Imported(Thing(said, "directory"))
+    one, other = SimpleNamespace(id="1"), SimpleNamespace(id="1")
+    found.add_episodes([one], Path("a"))
+    for what in (one, other):
+        said.tried("episode", found.add_episodes, [what], Path("b"))
+    for section in ({"x": 1}, {"x": 1}, {"x": 2}):
+        said.tried("suite", found.add_suite, "kumo", section, Path("c"))
+    for suites, model, decoding, asked in (
+        ({"s": {"type": "s"}}, {}, "", {}),
+        ({"s": {"a": 1}, "t": {"b": 2}}, {"name": "é"}, "choice", {"deterministic": True}),
+    ):
+        found = import_run._Imported(Thing(said, "directory"), {}, suites, model, decoding, asked)
+        said(import_run._config(found, Path("out")))
+    sizes = [SimpleNamespace(size=size) for size in (5, 95, 99, 0, 0, 99, 1, 300, 1, *[0] * 4)]
+    monkeypatch.setattr(import_run, "BYTES_AT_ONCE", 100)
+    monkeypatch.setattr(import_run, "AT_ONCE", 3)
+    said(
+        [[each.size for each in batch] for batch in import_run._batches(iter(sizes))], [*import_run._batches(iter(()))]
+    )
+    beside = tmp_path / ".beside"
+    import_run._clear(beside)
+    for writer in (None, SimpleNamespace(state="gone", name="h"), SimpleNamespace(state="at work", name="h")):
+        beside.mkdir(exist_ok=True)
+        monkeypatch.setattr(import_run, "writer_of", said.calls("writer_of", writer))
+        said.tried("clear", import_run._clear, beside)
+        said(beside.exists())
+    suite = SimpleNamespace(name="kumo")
+    for names in ("kumo", "kumo b a"):
+        episodes = [SimpleNamespace(suite=name) for name in names.split()]
+        said.tried(names, import_run._of_suite, episodes, suite, Path("f"))
+    monkeypatch.setattr(import_run, "planned_episode", said.calls("planned_episode", "planned"))
+    for carried in (None, {"episode": 1}, {"episode": 1, "row": 2}):
+        said.tried("carried", import_run._carried_parts, SimpleNamespace(carried=carried, place="f, sample 3"))
+    said.check("mains_exchange")
+
+
+class Asked:
+    """An engine that is asked again; it says what it was told, and is paid."""
+
+    max_num_seqs = 2
+
+    def __init__(self, said, trouble=None):
+        self.said, self.trouble, self.at_once, self.settled = said, trouble, 0, 0
+
+    def add_spent_elsewhere(self, total, highest):
+        self.said("-> spent elsewhere", total, highest)
+
+    async def settle(self, covered, seconds):
+        self.said("-> settle", covered, seconds)
+        self.settled += 1
+        await asyncio.sleep(0)
+        if self.trouble == "journal" and self.settled > 2:
+            raise OSError("the disk is full")
+        return Account(1.5, 0.5, 0.25, covered + 1)
+
+    async def start(self):
+        self.said("-> start")
+        if self.trouble == "start":
+            raise EngineError("no GPU")
+
+    async def complete(self, request):
+        self.at_once += 1
+        self.said("-> complete", request, "at once", self.at_once)
+        await asyncio.sleep(60 if self.trouble else 0.01)
+        self.at_once -= 1
+        if request == "request of 1":
+            raise PlayerError("too long")
+        return Reply(f"<think>Hm.</think>answer to {request}")
+
+    async def close(self):
+        self.said("-> close")
+
+
+def test_turns_are_asked_again_as_on_record(said, monkeypatch, tmp_path):
+    for share in (-0.1, 0.0, 1.1):
+        said.tried(share, retest.main, options(share=share))
+    runs_at(said, monkeypatch, retest)
+    stand_ins(monkeypatch, said, retest, "show agreement_table disagreement_table")
+    found = said.calls("retest", (["again"], 3))
+    monkeypatch.setattr(retest, "retest", found)
+    for share in (0.001, 1.0):
+        retest.main(options(run_dir="RUN", share=share, seed=4, overrides=["a=1"], turns=9))
+    monkeypatch.setattr(retest, "request_for", lambda turn, decoding: f"request of {turn}")
+
+    async def compared(reply):
+        return f"compared {reply.text} after {reply.reasoning}"
+
+    jobs = [SimpleNamespace(turn=number, compared=compared) for number in range(3)]
+    for paid, trouble in ((False, None), (True, None), (False, "start"), (True, "journal")):
+        engine = Asked(said, trouble)
+        journal = Thing(said, "journal", before=SimpleNamespace(total=7.0, highest=2.0)) if paid else None
+        model = SimpleNamespace(name="m", make_engine=lambda engine=engine: engine)
+        before = len(said.lines)
+        try:
+            said("=", asyncio.run(retest._ask_all(model, "choice", jobs, journal)))
+        except (RunFailedError, OSError) as error:
+            said("=", repr(error))
+        kept = dict.fromkeys(said.lines[before:])  # how often the journal is written meanwhile depends on the clock
+        said.lines[before:] = [line for line in kept if not line.startswith("-> settle") or line.endswith("0.0")]
+    said.check("mains_retest")
+
+
+def test_mains_that_show(said, monkeypatch, tmp_path):
+    monkeypatch.setattr(show_episode, "Output", said.calls("Output", "console"))
+    row = {"episode_id": "abc", "player": "p"}
+    note = SimpleNamespace(id="n1", author="ann", time="2026", tag="odd", text="look here", episode="abc")
+    other = SimpleNamespace(id="n2", author="bob", time="2027", tag="", text="", episode="x")
+    notes = SimpleNamespace(notes=[note, other], by_episode=lambda: {"abc": [note, other]})
+    runs_at(said, monkeypatch, show_episode, data="DATA")
+    stand_ins(monkeypatch, said, show_episode, "show print_episode")
+    monkeypatch.setattr(show_episode, "NotesFile", lambda path: SimpleNamespace(read=lambda: notes))
+    monkeypatch.setattr(show_episode, "chosen", lambda found, tag: [each for each in found if each.tag == tag])
+    monkeypatch.setattr(show_episode, "list_episodes", said.calls("list_episodes", "table"))
+    monkeypatch.setattr(show_episode, "read_episode", said.calls("read_episode", ("SUITE", row)))
+    for episode, tag in ((None, ""), (None, "odd"), (None, "none"), ("AB", "")):
+        show_episode.main(options(run_dir="RUN", episode=episode, tag=tag, pictures="auto", full=True))
+    ids = pa.table({"episode_id": ["abcd0", "abce1", "ffff2", "é"]})
+    run = Thing(said, "run", path="RUN", planned=ids)
+    for start in ("abcd", "abc", "ffff2", "fffe", "zz", "", "é"):
+        said.tried(start, show_episode.whole_id, run, start)
+    run.data = Thing(said, "data", find=lambda names: [])
+    monkeypatch.undo()
+    said.tried("not played", show_episode.read_episode, run, "FFF")
+    for row in (
+        *({"status": "failed", "error": "KeyError: it  broke " + "x " * 40}, {"status": "failed", "error": "Timeout"}),
+        {"status": "failed", "error": "KeyError: "},
+        *({"status": "done", "success": True, "cut_off": 0}, {"status": "done", "success": False, "cut_off": 2}),
+    ):
+        said(show_episode._outcome(row))
+    for began, path in (("2026", "b"), ("2025", "a"), ("2026", "a")):
+        said(list_runs._latest_first((began, SimpleNamespace(path=path))))
+    for sessions in ([], [{"began": "2026-01-02T03:04:05Z"}, {"began": "2027"}], [{}]):
+        said(repr(list_runs._began(SimpleNamespace(sessions=sessions))))
+    tree = ("a/plan.parquet", "b/c/d/plan.parquet", "b/c/d/e/plan.parquet", ".x/plan.parquet", "f/g/h/i/plan.parquet")
+    for name in tree:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "b" / "again").symlink_to(tmp_path)
+    said([str(run.path.relative_to(tmp_path)) for run in list_runs.find_runs(tmp_path)])
+    for name in ("none", "f"):
+        said.tried(name, list_runs.list_runs, tmp_path / name)
+    table = Table(
+        "runs",
+        "Runs\x1b",
+        ("run", "began", "suite", "n"),
+        (("é" * 3, "2026", "a", 1), ("", "", "long", 22)),
+        ("Note.",),
+    )
+    monkeypatch.setattr(list_runs, "list_runs", lambda folder: table)
+    list_runs.main(options(folder="F"))
+    for place in ("one/r", "two/r", "s"):
+        (tmp_path / "sites" / place).mkdir(parents=True)
+    places = [tmp_path / "sites" / place for place in ("one/r", "two/r", "s", "s")]
+    said(site._named(places))
+    for manifest in ([], {}, {"files": ["a.html", "../b.html", "x/c.html", "d.txt", 5, "e.html"]}):
+        said(sorted(site._pages_named(manifest)))
+    monkeypatch.setattr(site, "Run", lambda path: SimpleNamespace(begun=path.name == "r"))
+    for several in (places, places[2:3], [*places[2:], tmp_path / "none"]):
+        said([path.name for path in site._begun(several)])
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "x").touch()
+    for out in ("sites/s", "new", "other", "other/x"):
+        said.tried(out, site._earlier_files, tmp_path / out)
+    monkeypatch.setattr(site, "write_site", said.calls("write_site", 5))
+    monkeypatch.setattr(site, "Site", lambda title, license, made: (title, license, made.tzinfo is not None))
+    site.main(options(run_dirs=["r"], out=tmp_path, title="T", license="L"))
+    said.check("mains_that_show")
