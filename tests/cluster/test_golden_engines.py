@@ -610,6 +610,63 @@ def journal(happens, lines="") -> str:
         return f"{kept}{told_of_store(store)}\nread again as {'the same' if same else told_of_store(again)}"
 
 
+async def _worked(work, turns, batch, waits, script) -> str:
+    said, clock.now = [], 10_000.0
+    clock.slept.clear()
+
+    class Steps:
+        def __getattr__(self, name):
+            async def step(*given):
+                shown = [sorted(each) if isinstance(each, dict) else each for each in given]
+                said.append(f"-> {name} {shown}".replace(job.key, "KEY"))
+                clock.now += 7.0
+                found = script[name].pop(0) if len(script[name]) > 1 else script[name][0]
+                if isinstance(found, Exception):
+                    raise found
+                return found
+
+            return step
+
+    async def call(ask, seconds):
+        return await ask()
+
+    with tempfile.TemporaryDirectory() as folder:
+        batch_store.journal_of(Path(folder)).parent.mkdir()
+        made = object.__new__(batch_connection.BatchConnection)
+        made._store = store = batch_store.Store.open(Path(folder))
+        other = store.announce({"other-0": 1.0})
+        store.sent(other, "known")
+        job = store.announce(dict.fromkeys(turns, 2.0))
+        if batch:
+            store.sent(job, batch)
+        made._format, made._seconds, made._secrets, made.call = Steps(), 5.0, [KEY], call
+        made._pace = batch_connection.Pace(1.0, 100.0, 0.5)
+        made.redacted = lambda text: text.replace(KEY, "***")
+        made._bodies, made._queue, made._came = {turn: {"of": turn} for turn in turns}, {}, asyncio.Event()
+        made._waiting = {turn: asyncio.get_running_loop().create_future() for turn in waits}
+        futures = dict(made._waiting)
+        try:
+            said.append(f"= {await getattr(made, work)(job)}")
+        except EndpointError as error:
+            said.append(f"{type(error).__name__} {meant(error)}".replace(folder, ""))
+        told = {turn: future.result() if future.done() else "waits" for turn, future in futures.items()}
+        jobs = [(each.batch, each.over) for each in store.jobs.values()]
+        said.append(f"slept {clock.slept}, jobs {jobs}, answers {store.answers}")
+        said.append(f"told {told}, queue {made._queue} {made._came.is_set()}, bodies {[*made._bodies]}")
+    return "\n".join(said)
+
+
+def worked(work, turns=("a-0", "b-0"), batch="", waits=("a-0",), **script) -> str:
+    """What a job's steps at the provider are, how they end, and what games that wait are told; a last answer repeats."""
+    usual = {"create": ["b1"], "candidates": [[]], "has_ended": [True], "answers": [{"a-0": {"data": KEY}}]}
+    with pytest.MonkeyPatch.context() as patch:
+        now = SimpleNamespace(monotonic=clock, time=clock, time_ns=lambda: int(clock()))
+        patch.setattr(batch_connection, "time", now)
+        patch.setattr(batch_connection, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": clock.sleep}))
+        patch.setattr(batch_store, "time", now)
+        return asyncio.run(_worked(work, turns, batch, waits, usual | script))
+
+
 def gemini_answer(key="t", answer=None, error=None):
     """An answer of a job as Google's client has it."""
     data = SimpleNamespace(model_dump=lambda **how: answer) if answer is not None else None

@@ -4,8 +4,10 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
+import os
 import shutil
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -215,6 +217,37 @@ async def _simulated(settings, requests) -> str:
 
 def simulated_replies(*requests, **settings) -> str:
     return asyncio.run(_simulated(settings, requests))
+
+
+def faulty(text, before="", there=True, taken=False, running=(False, True)) -> str:
+    """What an engine makes of a file that names a fault, what waits is told, and what is left of the file."""
+    path = Path(f"fault{len([*Path().glob('fault*')])}")
+    path.mkdir()
+    engine = SimulatedEngine(Sampling(), fault_file=str(path / "file"))
+    engine._fault, said = before, []
+    done = [
+        SimpleNamespace(done=lambda over=over: over, set_exception=lambda error: said.append(repr(error)))
+        for over in running
+    ]
+    engine._batch = [SimpleNamespace(done=each) for each in done]
+    if there:
+        (path / "file").write_text(text)
+    if taken:
+        (path / f"file.{os.getpid()}").mkdir()
+    try:
+        engine._check_fault_file()
+    except Exception as error:
+        said.append(f"raises {error!r}")
+    left = [each.name.replace(str(os.getpid()), "PID") for each in sorted(path.iterdir())]
+    return f"{engine._fault!r} {engine._slower:g} {len(engine._batch)} {said} {left}"
+
+
+def until_next(*ends, steps=0.0, debt=0.0, slower=1.0, fault=None) -> float | None:
+    """Seconds until something is to be done by an engine whose requests end at these steps."""
+    engine = SimulatedEngine(Sampling(), step_seconds=0.5, step_seconds_per_seq=0.25, fault_file=fault)
+    engine._batch = [SimpleNamespace(ends_at_step=end) for end in ends]
+    engine._steps, engine._prefill_debt, engine._slower = steps, debt, slower
+    return engine._seconds_to_next()
 
 
 def asked(number, *said, **fields) -> Request:
