@@ -148,6 +148,8 @@ async def _ask_all(
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             if keeping.done():  # without a journal nothing more is sent
                 asking.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asking
                 keeping.result()
         found = await asking
     except EngineError as error:
