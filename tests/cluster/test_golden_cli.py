@@ -2,6 +2,7 @@
 
 import argparse
 import errno
+import io
 import re
 import sys
 from pathlib import Path
@@ -82,6 +83,36 @@ def test_ends_of_commands(capsys, monkeypatch):
     parser.unknown = ()
     said("ends with", cli._main([]))
     said.check("cli_ends")
+
+
+def test_the_command_line_as_a_whole(capsys, monkeypatch):
+    said = Said(capsys)
+    for name in ("open_closed_streams", "forget_sizes_of_nothing"):
+        monkeypatch.setattr(cli.streams, name, said.calls(name))
+
+    class Stream(io.TextIOWrapper):
+        def __init__(self):
+            super().__init__(io.BytesIO())
+
+        def reconfigure(self, **given):
+            said("reconfigure", given)
+
+    monkeypatch.setattr(
+        cli.streams, "end", lambda stream: said("end", "stdout" if isinstance(stream, Stream) else "stderr")
+    )
+
+    def played(words):
+        said("main", words, type(sys.stderr).__name__)
+        return len(words)
+
+    monkeypatch.setattr(cli, "_main", played)
+    monkeypatch.setattr(sys, "argv", ["raycade", "from", "argv", "!"])
+    for given in (None, [], ("a", "b")):
+        with monkeypatch.context() as streams, pytest.raises(SystemExit) as ended:
+            streams.setattr(sys, "stdout", Stream())
+            cli.main(given)
+        said("ended", ended.value.code)
+    said.check("cli_whole")
 
 
 def test_what_commands_pass_on(capsys, monkeypatch):
