@@ -277,6 +277,12 @@ def test_too_few_players_or_equal_scores_are_left_out_and_own_measures_not_compa
     assert [*correlations([kumo, dataclasses.replace(kumo, name="published kumo")])]
     [three] = correlations([kumo, Scores("x", {"a": 1, "b": 2, "c": 4})])
     assert math.isnan(three.pearson.low), "three players give no interval"
+    for count, expected in ((3, 2 / 6), (4, 2 / 24), (7, 2 / 5040), (8, 0)):
+        values = {str(number): number for number in range(count)}
+        [found] = correlations(
+            [Scores("k", values, kumo=True), Scores("x", {each: -(n**3) for each, n in values.items()})]
+        )
+        assert (found.spearman, found.spearman_p) == pytest.approx((-1, expected)), "only two orders are as strong"
 
 
 def test_published_scores_are_the_paper_s():

@@ -11,18 +11,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scipy.stats import pearsonr, spearmanr
+import numpy as np
+from scipy.stats import pearsonr, rankdata, spearmanr
 
 from envs.files import read_text
 from evals.ledger.run_data import RunData
 from evals.reference import model_named, published
-from evals.stats.intervals import NO_ESTIMATE, Estimate
+from evals.stats.intervals import Estimate
 from evals.suite import Suite
 from evals.suites.kumo.repeats import RELATIVE, Run, groups_of, mean_of
 from evals.tables import Cell, Table
 
 _FEWEST = 3
 """Players from which a correlation is computed."""
+
+_EXACT = 7
+"""Players up to which the p-value of ranks is taken over all orders; scipy's holds for more."""
 
 _PUBLISHED = "published "
 
@@ -160,9 +164,17 @@ def _correlation(first: Scores, second: Scores, pairs: Sequence[tuple[str, float
     linear, ranked = pearsonr(x, y), spearmanr(x, y)
     ends = linear.confidence_interval(0.95) if len(pairs) > _FEWEST else (math.nan, math.nan)
     estimate = Estimate(float(linear.statistic), float(ends[0]), float(ends[1]), len(pairs))
+    p_of_ranks = _exact_p(x, y) if len(pairs) <= _EXACT else float(ranked.pvalue)
     return Correlation(
-        first, second, players, x, y, estimate, float(linear.pvalue), float(ranked.statistic), float(ranked.pvalue)
+        first, second, players, x, y, estimate, float(linear.pvalue), float(ranked.statistic), p_of_ranks
     )
+
+
+def _exact_p(x: Sequence[float], y: Sequence[float]) -> float:
+    """Share of all orders of the scores in which the ranks correlate as strongly."""
+    ranks = rankdata(x) - (len(x) + 1) / 2
+    strengths = [abs(float(ranks @ np.array(order))) for order in itertools.permutations(rankdata(y))]
+    return sum(each >= strengths[0] - 1e-9 for each in strengths) / len(strengths)
 
 
 def _pairs(first: Mapping[str, float], second: Mapping[str, float]) -> Iterator[tuple[str, float, float]]:
@@ -195,7 +207,7 @@ def correlation_table(found: Iterable[Correlation]) -> Table:
     rows: list[tuple[Cell, ...]] = [
         (
             *(each.first.name, each.second.name, len(each.players)),
-            each.pearson if each.pearson != NO_ESTIMATE else None,
+            each.pearson if each.pearson.has_interval else each.pearson.mean,
             *(each.pearson_p, each.spearman, each.spearman_p),
         )
         for each in found
@@ -206,8 +218,9 @@ def correlation_table(found: Iterable[Correlation]) -> Table:
         columns=("kumo", "with", "players", "Pearson", "p", "Spearman", "p of Spearman"),
         rows=tuple(rows),
         notes=(
-            "Players that have both scores; published: of the paper's models on its tasks. Brackets: 95 % confidence. "
-            "Fewer is better for relative actions, so their correlations with scores are negative.",
+            "Players that have both scores; published: of the paper's models on its tasks. Brackets: 95 % confidence, from "
+            "four players on; p of Spearman: up to seven players over all orders of their scores. Fewer is better for "
+            "relative actions, so their correlations with scores are negative.",
         ),
         section="diagnostics",
         brief=("kumo", "with", "players", "Pearson", "Spearman"),
