@@ -47,7 +47,7 @@ from evals.replies.options import Options
 from evals.replies.reader import Choices, read
 from evals.replies.reasoning import separate_reasoning
 from evals.replies.words import plain_words
-from evals.report import heat_map, page, panels, terminal
+from evals.report import build, heat_map, page, panels, terminal
 from evals.report.joint import Report, RunReport
 from evals.report.panels import PLAIN
 from evals.results.entries import Entry, Reader, Score, outline_of
@@ -337,6 +337,29 @@ def figure_on_page(figure):
 
     with mock.patch.object(page, "draw", drawn_as):
         return page.figure_parts(figure)
+
+
+def files_of(figure):
+    with mock.patch.object(build, "draw", lambda figure, form, look: f"{form} {look.width}".encode()):
+        return build.figure_files([figure], panels.Look(width="column"))
+
+
+def paged(made):
+    """The page of a report, section by section, with figures that are not drawn."""
+    with mock.patch.object(page, "draw", lambda *given: b'<svg width="9pt" height="9pt">'):
+        found = build.page_of(made)
+    names = ("lines", "tables", "figures", "more", "episodes", "prompts", "texts")
+    told = [found.title, found.status]
+    for section in found.sections:
+        parts = [
+            [
+                each["title"] if isinstance(each, dict) else getattr(each, "ending", getattr(each, "mode", each))
+                for each in part
+            ]
+            for part in (getattr(section, name) for name in names)
+        ]
+        told.append((section.title, *parts))
+    return told
 
 
 def report(*runs, suite=TWO, tables=(), status=()):
