@@ -39,18 +39,6 @@ GAME = Task(
 TWO = dataclasses.replace(GAME, observations=("s0", "s1", "s0", "s0"), also_valid=("c",))
 
 
-def test_a_situation_is_what_nothing_shown_rules_out_and_what_can_still_tell():
-    start = situation(GAME, ())
-    assert start.survivors == ("a", "b", "c", "d") and start.answer is None
-    assert set(start.open) == {"split", "only c", "only d"} and start.open["only c"] == {"c"}
-    assert situation(GAME, ("split",)).survivors == ("c", "d")
-    assert situation(GAME, ("split",)).answer is None
-    assert situation(GAME, ("split", "only c")).answer == "d", "the only one left"
-    # c is still possible, but of c and d only c can be ruled out by what is left, so d must be right.
-    assert situation(GAME, ("split", "only d")).answer == "d"
-    assert situation(GAME, ("only c",)).answer is None
-
-
 @pytest.mark.parametrize(
     ("taken", "named", "expected"),
     [
@@ -145,10 +133,6 @@ def test_odds_count_the_combinations_of_outcomes_that_leave_as_many_truths_as_ar
             lonely.update({truth: lonely[truth] + 1 for truth in left})
     assert total or seed == 2, "but for one game, there is such a combination"
     assert odds_of(game, ()) == {truth: count / max(1, total) for truth, count in lonely.items()}
-
-
-def test_odds_are_none_for_what_has_been_ruled_out():
-    assert odds_of(GAME, ("split",))["a"] == 0
 
 
 def play_shortcut(name, task, seed="x"):

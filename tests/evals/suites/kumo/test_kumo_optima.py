@@ -54,12 +54,18 @@ def test_a_game_is_known_by_what_it_rules_out_and_shows_not_by_its_words():
     assert optima.game_key(changed) != optima.game_key(task)
 
 
-def test_the_file_is_brought_up_to_date_without_searching_again(tmp_path, monkeypatch):
+def test_the_file_is_brought_up_to_date_without_searching_again(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(optima, "OPTIMA", tmp_path / "optima.json")
     monkeypatch.setattr(optima, "known_optima", optima.known_optima.__wrapped__)
     tasks = [puzzle.task for puzzle in puzzles_of("music", "easy", 50)[:3]]
     optima.update(tasks[:2], processes=1)
     optima.update(tasks[1:], processes=1)
+    counts = [len(OptimalSearch(task).rollout()) for task in tasks]
+    told = [
+        f"{place}: music, {count} actions" for place, count in zip(("1 of 2", "2 of 2", "1 of 1"), counts, strict=True)
+    ]
+    assert capsys.readouterr().err.splitlines() == told
+    assert list(optima.known_optima()) == sorted(optima.known_optima())
     assert set(optima.known_optima()) == {optima.game_key(task) for task in tasks[1:]}
     assert searching.optimal_play(tasks[2]) == OptimalSearch(tasks[2]).rollout()
 

@@ -9,7 +9,6 @@ import os
 import random
 import re
 import time
-from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from envs.kumo.likeness import Profile, shipped_profiles
 from envs.kumo.properties import range_of
 from envs.kumo.structure import Measured
 from envs.kumo.vocabulary import draw_names
-from evals.conversation import Conversation, PlayedTurn, Record
+from evals.conversation import Conversation
 from evals.ledger.records import plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
 from evals.suite import ledger_columns, plan_for, play_episode
@@ -32,17 +31,16 @@ from evals.suites.kumo.lab.pipeline import suite as stage_suite
 from evals.suites.kumo.lab.pipeline.books import Draft, check_book, revise_book
 from evals.suites.kumo.lab.pipeline.books import write_book as write_by_model
 from evals.suites.kumo.lab.pipeline.configure import configure, patched, problems, read_body
-from evals.suites.kumo.lab.pipeline.dialogue import CONTINUATIONS, Tally, ask_whole, joined, loops
+from evals.suites.kumo.lab.pipeline.dialogue import CONTINUATIONS, Tally, ask_whole, loops
 from evals.suites.kumo.lab.pipeline.folder import Folder, StageRun, proposals_text
-from evals.suites.kumo.lab.pipeline.items import Estimate, most_calls, sample_items
-from evals.suites.kumo.lab.pipeline.model_text import NotDataError, brief, hidden_in, read_data
+from evals.suites.kumo.lab.pipeline.items import most_calls
+from evals.suites.kumo.lab.pipeline.model_text import NotDataError, brief, read_data
 from evals.suites.kumo.lab.pipeline.proposals import Proposal, choose, propose, read_proposals
 from evals.suites.kumo.lab.pipeline.reading import LONGEST_BOOK, ReadBack, compare, decide, lint_book, parse, table_from
 from evals.suites.kumo.lab.pipeline.saving import save_accepted
 from evals.suites.kumo.lab.pipeline.suite import KumoPipeline
-from evals.suites.kumo.lab.pipeline.tables import estimate_table
 from evals.tables import WRITERS
-from evals.types import Episode, Outcome, PlayerError, Reply, Turn, message
+from evals.types import Episode, PlayerError, Reply, message
 from tests.golden import check_golden, digest
 from tests.scripted_writer import as_reply, domain_body, game_of, proposal, stage_of, title_of, true_table
 from tests.viewer_runs import write_run
@@ -137,11 +135,6 @@ def test_data_are_read_as_yaml_or_json_with_or_without_a_fence(text):
     assert read_data(text) == {"a": [1, 2]}
 
 
-def test_characters_that_nobody_sees_are_found_anywhere():
-    assert hidden_in({"a": ["b", {"c\u202e": 1}]}) == "\\u202e" and hidden_in(["\x1b[2J"]) == "\\x1b"
-    assert hidden_in(["zero\u200bwidth"]) == "\\u200b" and hidden_in({"a": "Café – “x”\nb", "c": 3}) == ""
-
-
 # --- truncation and repetition ---------------------------------------------------------------------------------------
 
 
@@ -174,12 +167,6 @@ def test_what_is_no_use_is_not_continued():
     assert whole_of(Reply("no", finish="refusal"))[0].problem == "refused"
     assert not loops("".join(f"- {n % 40}: [Otter, Heron, Mallard, Fox]\n" for n in range(90))), "lists may repeat"
     assert not loops("a long text that does not repeat itself " + " ".join(map(str, range(200))))
-
-
-def test_what_a_continuation_repeats_is_left_out():
-    assert joined("truths:\n  Gout: A painful", "  Gout: A painful swelling.") == "truths:\n  Gout: A painful swelling."
-    assert joined("```yaml\na: 1\nb:", "```yaml\n 2\n") == "```yaml\na: 1\nb: 2\n"
-    assert joined("aa", "ab") == "aaab" and joined("", "x") == "x"
 
 
 # --- proposals -------------------------------------------------------------------------------------------------------
@@ -665,65 +652,6 @@ def test_the_most_calls_of_an_item_are_never_exceeded():
     assert len(conversation.turns) == most_calls("check", 2) == 16
 
 
-def test_an_estimate_is_for_the_items_or_for_as_many_as_them():
-    items = sample_items("write", "easy", 50, 30) * 3
-    one = Estimate.of("write", items[:1], 2)
-    assert (one.items, one.calls, one.most_calls) == (1, 1.1, 4)
-    length = sum(len(part) for part in items[0].chat[0].parts)
-    assert one.prompt_tokens == pytest.approx(1.1 * length / 4) and one.completion_tokens > 300
-    for many in (
-        Estimate.of("write", items, 2),
-        Estimate.of("write", items[:1], 2, 3),
-        Estimate.of("write", items, 2, 2.5),
-    ):
-        assert many.items == 3 and many.most_calls == 12
-        assert many.prompt_tokens == pytest.approx(3 * one.prompt_tokens)
-        assert many.completion_tokens == pytest.approx(3 * one.completion_tokens)
-    assert Estimate.of("write", [], 2).calls == 0
-    table = estimate_table([one, one], 2.0, 10.0, 1_000)
-    cost = 2 * (2 * one.prompt_tokens + 10 * one.completion_tokens) / 1e6
-    assert table.rows[-1][:4] == ("all", 2, 2, 8) and table.rows[-1][6] == 8_000
-    assert float(table.rows[-1][7]) == pytest.approx(cost, abs=0.005)
-    free = estimate_table([one], 0, 0, 5_000)
-    assert len(free.columns) == 7 and "No prices" in free.notes[1] and len(free.notes) == 2
-    capped = estimate_table([one], 0, 1e6, 10)
-    assert capped.rows[0][5:] == (40, 40, 40.0), "what is never written is not paid"
-    short = estimate_table([one], 0, 0, 10)
-    assert "max_tokens=10" in short.notes[1] and short.rows[0][5] == short.rows[0][6] == 40
-
-
-def made_record(stage, index, accepted, repairs, continuations, calls):
-    """Of one item; each reply takes 100 and 7 tokens and costs a quarter. Not accepted and None: it failed."""
-    episode = Episode("kumo_pipeline", "x", "new", stage, index, 0, 1, "f", 9, player="model")
-    extra = {"repairs": repairs, "continuations": continuations}
-    outcome = None if accepted is None else Outcome(accepted, calls, extra=extra)
-    reply = Reply("", prompt_tokens=100, completion_tokens=7, cost=0.25)
-    turns = tuple(PlayedTurn(Turn(episode, number, ()), reply) for number in range(calls))
-    return Record(episode, outcome, "" if outcome else "PlayerError: gone", turns, 1.0)
-
-
-@pytest.mark.slow
-def test_a_stages_table_adds_up_what_was_accepted_refused_and_failed_and_what_it_took(tmp_path):
-    records = [
-        made_record("write", 0, True, 1, 2, 3),
-        made_record("write", 1, True, 0, 3, 5),
-        made_record("write", 2, False, 4, 0, 6),
-        made_record("write", 3, None, 0, 0, 2),
-        made_record("check", 0, False, 0, 1, 1),
-    ]
-    waiting = [made_record("check", index, True, 0, 0, 0).episode for index in (1, 2)]
-    plan = plan_to_table([*(record.episode for record in records), *waiting])
-    ledger = records_to_table(records, ledger_columns(KumoPipeline(str(tmp_path))))
-    table = tables.stage_table("kumo_stage", RunData.of_tables(plan, ledger).of("kumo_pipeline"))
-    columns = "stage planned accepted refused failed calls continued,sent back,prompt tokens,completion tokens,cost"
-    assert table.columns == (*columns.split(",")[0].split(), *columns.split(",")[1:]) and table.name == "kumo_stage"
-    assert table.rows == (
-        ("write", 4, 2, 1, 1, 16, 5, 5, 1600, 112, Decimal("4.0000")),
-        ("check", 3, 0, 1, 0, 1, 1, 0, 100, 7, Decimal("0.2500")),
-    )
-    assert tables.joined([table, dataclasses.replace(table, rows=table.rows[1:])]).rows == (*table.rows, table.rows[1])
-
-
 # --- the folder ------------------------------------------------------------------------------------------------------
 
 
@@ -788,13 +716,6 @@ def test_a_damaged_file_of_proposals_or_a_domain_that_is_not_there_is_named(tmp_
         yaml.safe_dump([{**dataclasses.asdict(KITES), "truths": ["a"], "actions": ["b"]}])
     )
     assert Folder(tmp_path).proposals()[0].name == "kites"
-
-
-def test_an_action_lengthens_the_reply_with_a_domain_more_than_a_truth_does():
-    base, truths, actions = (
-        sample_items("configure", "easy", *size)[0].completion_tokens for size in ((4, 4), (8, 4), (4, 8))
-    )
-    assert base < truths < actions
 
 
 # --- all stages ------------------------------------------------------------------------------------------------------
