@@ -25,6 +25,7 @@ from cluster.engines import (
     tiny_model,
     vllm_chat,
     vllm_compat,
+    vllm_facts,
     vllm_fields,
     vllm_process,
     vllm_reasoning,
@@ -195,6 +196,37 @@ def cause(*lines) -> str:
     log = child_log.ChildLog()
     log._lines.extend(lines)
     return log.cause()
+
+
+# --- the process that hosts vLLM ---
+
+
+def environment(call, *given, **before) -> dict:
+    """Variables of the environment that a call sets, where these were set before."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vllm_process, "os", SimpleNamespace(environ=dict(before)))
+        patch.setattr(vllm_process, "torch_compat", SimpleNamespace(apply=lambda: None))
+        call(*given)
+        return vllm_process.os.environ
+
+
+def silent(*statistics) -> str:
+    """What a logger without a server makes of pictures' statistics."""
+    counts = vllm_facts.PictureCounts()
+    with pytest.MonkeyPatch.context() as patch:
+        loggers = SimpleNamespace(PrometheusStatLogger=type("PrometheusStatLogger", (), {}))
+        patch.setitem(sys.modules, "vllm.v1.metrics.loggers", loggers)
+        kind = vllm_facts.silent_statistics(counts)
+        logger = kind("config", [0])
+        for each in statistics:
+            logger.record("scheduler", "iteration", each, 0)
+        logger.record("scheduler", None)
+        nothing = [
+            logger.log_engine_initialized(),
+            logger.record_sleep_state(1, 2),
+            logger.record_admission_rejection("x"),
+        ]
+    return f"{[each.__name__ for each in kind.__mro__[:2]]} {counts.take()} {nothing}"
 
 
 # --- the simulated engine ---

@@ -281,6 +281,110 @@ def test_mains_of_exchange(said, monkeypatch, tmp_path):
     said.check("mains_exchange")
 
 
+def test_imports_step_by_step(said, monkeypatch, tmp_path):
+    def transcript(name, **more):
+        return SimpleNamespace(place=f"f, sample {name}", size=1, player="org/m", **more)
+
+    def written(carried, *found):
+        return lambda path: (carried, iter(found))
+
+    names = "check_scores ledger_rows make_suite stored_sections planned_episode"
+    facts = Thing(said, "facts", versions={"v": "1"}, began="today", suite={"s": 1}, suite_version=3, withheld=[])
+    facts.model, facts.decoding = {"name": "m"}, "free"
+    facts.model_dump = lambda include, **how: said("-> dump", sorted(include), how) or {"history": {"x": "y"}}
+    rows = pa.table({"episode_id": ["a", "b"], "session": ["", ""]})
+    suite = SimpleNamespace(name="kumo", version=3)
+    suite.parts = (suite,)
+    for name, case in {
+        "other.txt": {},
+        "foreign.eval": {"carried": None},
+        "given.eval": {"carried": None, "overrides": ["suite=kumo"], "player": "p"},
+        "own.json": {},
+        "own.eval": {"overrides": ["a=1"], "player": "p"},
+        "named.json": {"player": "p"},
+        "older.json": {"version": 2, "withheld": [f"w{n}" for n in range(21)], "unplayed": ["u"], "began": ""},
+        "torn.json": {"played": 3},
+        "whole.json": {"played": 2, "unchecked": 2},
+    }.items():
+        case = {
+            "carried": "carried",
+            "overrides": [],
+            "player": "",
+            "version": 3,
+            "withheld": [],
+            "unplayed": [],
+        } | case
+        case = {"played": None, "unchecked": 0, "began": "today"} | case
+        said(f"--- {name}")
+        (tmp_path / name).write_text(name)
+        stand_ins(monkeypatch, said, import_run, names, make_suite=said.calls("make_suite", suite))
+        one, two = ({"episode": f"e{n}", "row": f"r{n}"} for n in range(2))
+        reader = written(case["carried"], transcript(1, carried=one), transcript(2, carried=two))
+        monkeypatch.setattr(import_run, "READERS", {".eval": ("inspect", reader), ".json": ("every", reader)})
+        facts.suite_version, facts.withheld, facts.unplayed = case["version"], case["withheld"], case["unplayed"]
+        facts.played, facts.began = case["played"], case["began"]
+        monkeypatch.setattr(import_run, "read_as", said.calls("read_as", facts))
+        monkeypatch.setattr(import_run, "stored_sections", said.calls("stored_sections", {"suite": {"type": "kumo"}}))
+        planned = lambda each, place: SimpleNamespace(id=str(each), suite="kumo")  # noqa: E731
+        monkeypatch.setattr(import_run, "planned_episode", said.calls("planned_episode", planned))
+        monkeypatch.setattr(
+            import_run, "ledger_rows", lambda suite, parts, place, session: said("rows", parts[0][1], session) or rows
+        )
+        monkeypatch.setattr(
+            import_run, "check_scores", lambda suite, *given: said("check", given[3]) or case["unchecked"]
+        )
+        monkeypatch.setattr(import_run, "_import_foreign", said.calls("foreign"))
+        found = import_run._Imported(SimpleNamespace(commit_rows=lambda rows: said("-> commits", rows.to_pydict())))
+        given = (tmp_path / name, case["overrides"], case["player"], found)
+        said.tried("=", import_run._import, *given)
+        said(found.sessions, [*found.plan], found.suites, found.model, found.decoding, found.asked)
+    monkeypatch.undo()
+    monkeypatch.setenv("COLUMNS", "100")
+    parts = (SimpleNamespace(name="kumo"), SimpleNamespace(name="kidgym"))
+    sections = {"suite": {"type": "bundle", "suites": [{"type": "kumo"}, {"type": "kidgym"}]}}
+    for title, player, samples, built_in, wrong, several in (
+        *(("none", "", (), (), None, False), ("nameless", "", ("",), (), None, False)),
+        *(("built-in", "oracle", ("org/m",), ("oracle",), None, False), ("no plan", "", ("org/m",), (), "plan", False)),
+        *(("one", "", ("org/m", "org/m"), (), None, False), ("bundle", "own", ("m", "m"), ("oracle",), None, True)),
+        *(("twice", "", ("a/m", "a/m"), (), "twice", False), ("unsound", "", ("m",), (), "rows", False)),
+    ):
+        said(f"--- {title}")
+        whole = SimpleNamespace(parts=parts if several else parts[:1])
+        stand_ins(
+            monkeypatch,
+            said,
+            import_run,
+            "compose_config",
+            plain_values=lambda config, several=several: (
+                sections if several else {"suite": sections["suite"]["suites"][0]}
+            ),
+            make_suite=said.calls("make_suite", whole),
+            built_in_names=lambda suite, built_in=built_in: built_in,
+            plan_for=raising(said, "plan_for", ValueError("no levels"))
+            if wrong == "plan"
+            else said.calls("plan_for", lambda suite, players: [*episodes]),
+            plan_by_key=lambda plan: "keys",
+            planned_for=lambda each, keys: each.episode,
+            replay=said.calls("replay", lambda part, episode, each: f"record of {episode.id}"),
+            ledger_columns=lambda suite: "columns",
+            checked_rows=raising(said, "rows", KeyError("x"))
+            if wrong == "rows"
+            else lambda records, columns: said(records) or rows,
+        )
+        episodes = [SimpleNamespace(id=f"e{n}", suite=parts[n * several].name) for n in range(2)]
+        order = (0, 0) if wrong == "twice" else (0, 1)
+        found = import_run._Imported(SimpleNamespace(commit_rows=lambda rows: said("-> commits", rows.to_pydict())))
+        given = [
+            SimpleNamespace(player=name, place=f"sample {n}", size=1, episode=episodes[order[n]])
+            for n, name in enumerate(samples)
+        ]
+        said.tried(
+            "=", import_run._import_foreign, Path("f.eval"), ["suite=s"], player, iter(given), "imported-1", found
+        )
+        said([*found.plan], found.suites, found.model)
+    said.check("mains_imports")
+
+
 class Asked:
     """An engine that is asked again; it says what it was told, and is paid."""
 

@@ -16,7 +16,7 @@ import pytest
 from cluster.engines import replica as module
 from cluster.engines.base import Account, Engine, EngineDiedError, EngineError, EngineSettingsError, Request
 from cluster.engines.replica import Replica
-from evals.types import PromptTooLong
+from evals.types import PromptTooLong, Reply
 from tests.cluster.conftest import ROOT
 
 STANDING_STILL = """
@@ -140,6 +140,25 @@ async def test_an_engine_that_is_dead_or_does_not_answer_ends_its_process_and_on
         assert ends == ["r"] * ended
     await replica.close()
     assert await Replica("never started", Ill).close() is None
+
+
+async def test_requests_of_a_group_are_answered_in_their_order_each_by_its_reply_or_its_error():
+    class Slow(Broken):
+        starts_processes = False
+
+        async def complete(self, request):
+            if request.id == "canceled":
+                raise asyncio.CancelledError
+            await asyncio.sleep(0.01 if request.id == "late" else 0)
+            return Reply(request.id) if request.id != "bug" else await super().complete(request)
+
+    replica = Replica("r", Slow)
+    await replica.start()
+    group = [Request(name, ()) for name in ("late", "bug", "soon")]
+    late, wrong, soon = await replica.complete_group(group)
+    assert (late, soon) == (Reply("late"), Reply("soon")) and "a bug" in str(wrong)
+    with pytest.raises(asyncio.CancelledError):
+        await replica.complete_group([*group, Request("canceled", ())])
 
 
 async def test_the_end_comes_after_the_error_was_sent_and_takes_descendants_along_but_no_trackers(monkeypatch):
