@@ -1,6 +1,8 @@
 """What the files of a run directory are read as, and with which words they are refused, as on record."""
 
+import asyncio
 import dataclasses
+import itertools
 import json
 import os
 from pathlib import Path
@@ -17,6 +19,7 @@ from cluster.storage.shard import read_shard, shard_of
 from cluster.storage.spending import MergedPart, Spending, SpendingJournal, check_journal, read_spending, write_spending
 from cluster.storage.stored_run import Run
 from evals.ledger.parts import Damage
+from tests.cluster.test_ledger import PLAN, rows
 from tests.cluster.test_observe import episode
 from tests.said import Said
 
@@ -321,6 +324,107 @@ def test_a_run_directory_is_written(said, tmp_path, monkeypatch):
         said(Run(directory.path).sessions)
 
     said.check("run_writing")
+
+
+def test_parts_of_a_run(said, tmp_path, monkeypatch):
+    numbers, clock = itertools.count(), SimpleNamespace(now=0.0)
+    monkeypatch.setattr(
+        run_directory, "secrets", SimpleNamespace(token_hex=lambda size: f"{next(numbers):0{2 * size}x}")
+    )
+    monkeypatch.setattr(run_directory, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(run_directory.compaction, "FAN", 3)
+    sessions = itertools.count(1)
+    new_session = lambda config, retry, commit: {"id": f"s{next(sessions)}", "told": f"{config} {retry} {commit}"}  # noqa: E731
+    monkeypatch.setattr(run_directory.provenance, "new_session", new_session)
+    whole = asyncio.run(rows(PLAN))
+    path = tmp_path / "run"
+
+    def look(*words):
+        shown = [
+            each
+            for each in sorted(tmp_path.rglob("*"))
+            if not {".lock", ".leases"} & {*each.relative_to(tmp_path).parts}
+        ]
+        said(
+            *words,
+            *(
+                each.relative_to(tmp_path)
+                for each in shown
+                if not each.is_dir() or each.is_symlink() or not any(each.iterdir())
+            ),
+        )
+
+    for logs in (False, True):
+        if logs:
+            (path / "logs").mkdir(parents=True)
+            (path / "logs/replica-0.log").touch()
+        directory = RunDirectory(path)
+        directory.claim()
+        look("claimed", directory._created)
+        directory.discard()
+        directory.release()
+        look("discarded")
+    directory = RunDirectory(path)
+    directory.claim()
+    directory.begin(PLAN, {"config.yaml": "suite: {a: 1}\n"})
+    directory.begin_session({"b": 2}, "again", "c0ffee")
+    look("begun", directory.session, directory.sessions, directory.planned.num_rows, len(directory.plan))
+    directory.attempts = {PLAN[1].id: 1, PLAN[2].id: 4}
+
+    def committed(*chosen):
+        written = directory.commit(whole.take(list(chosen)))
+        found = Run(path).ledger.table(["episode_id", "attempt", "session"]).to_pylist()
+        told = [
+            (int(PLAN.index(next(e for e in PLAN if e.id == row["episode_id"]))), *list(row.values())[1:])
+            for row in found
+        ]
+        look("committed", written.name, told)
+
+    committed(0, 1)
+    directory.compact()
+    look("too few")
+    committed(2)
+    durable = run_directory.write_durably
+
+    def full(place, content):
+        durable(place, content)
+        raise OSError("no answer")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(run_directory, "write_durably", full)
+        said.tried("fails", directory.commit, whole.take([3]))
+    look("doubtful", directory._doubtful and directory._doubtful.name)
+    committed(3)
+    directory.compact()
+    look("merged", [(when, [part.name for part in parts]) for when, parts in directory._replaced])
+    clock.now = run_directory.KEEP_REPLACED_SECONDS - 1
+    directory.compact()
+    look("kept")
+    committed(4)
+    directory.compact(everything=True)
+    look("all merged")
+    directory.discard()
+    look("nothing is discarded")
+    clock.now += 1
+    directory.remove_replaced()
+    look("the first ones go")
+    (path / "episodes/.x.tmp").touch()
+    (path / ".folder.tmp").mkdir()
+    (path / ".link.tmp").symlink_to(path / "logs")
+    directory.release()
+    look("released")
+    directory.begin_session({})
+    directory = RunDirectory(path)
+    directory.claim()
+    look("claimed again", directory._created, directory.session, [each["id"] for each in directory.sessions])
+    committed(5)
+    (path / "config.yaml").unlink()
+    directory.begin(PLAN[:1], {"config.yaml": "suite: {b: 1}\n", "more": "text"})
+    said((path / "config.yaml").read_text(), len(Run(path).plan), Run(path).episodes().num_rows)
+    directory.release()
+    (path / f"episodes/part-{10**14}-x.parquet").touch()
+    said.tried("too high", RunDirectory(path).claim)
+    said.check("run_parts")
 
 
 def test_shapes_shards_and_outputs(said, tmp_path, monkeypatch):
