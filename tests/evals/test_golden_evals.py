@@ -5,13 +5,16 @@ import asyncio
 import contextlib
 import copy
 import dataclasses
+import datetime
 import importlib
+import importlib.metadata
 import io
 import itertools
 import json
 import logging
 import math
 import pickle
+import re
 import sys
 from array import array
 from dataclasses import dataclass
@@ -56,6 +59,7 @@ from evals.sessions import session
 from evals.shortcut_search import learner
 from evals.shortcut_search import search as shortcut_search
 from evals.shortcut_search.classes import FeatureClass
+from evals.site import pages
 from evals.stats import anytime
 from evals.stats.intervals import Estimate
 from evals.stopping.outcomes import Outcomes
@@ -85,8 +89,8 @@ _ROOMS = {
     "summary.reliability summary.reply_health summary.status summary.usage",
     "studies": "study.conditions study.effects study.split study.variance stopping.order stopping.outcomes",
     "results": "results.boards results.differences results.entries results.overview results.ticks",
-    "reports": "report.build report.draw report.episodes report.heat_map report.joint report.latex report.page "
-    "report.panels report.parts report.terminal figures",
+    "reports": "report.build report.episodes report.joint report.latex report.page report.parts report.terminal figures",
+    "drawings": "report.draw report.heat_map report.panels figures",
     "shortcuts": "shortcut_search.classes shortcut_search.games shortcut_search.learner shortcut_search.record "
     "shortcut_search.search sessions.session questions suite suite_results",
     "training": "training.command training.games training.gymnasium_env training.gymnasium_text training.nemo_gym_files "
@@ -94,7 +98,8 @@ _ROOMS = {
     "replies": "replies.clauses replies.clause_parts replies.conclusion replies.forms replies.options replies.reader "
     "replies.reasoning replies.sentences replies.ticks replies.words",
     "viewers": "viewer.cache viewer.difficulty viewer.episode viewer.filters viewer.live viewer.runs viewer.search "
-    "viewer.server viewer.study viewer.schema.typescript site.games site.parts site.pictures",
+    "viewer.server viewer.study viewer.schema.typescript",
+    "sites": "site.games site.pages site.parts site.pictures",
     "tellings": "presentation.fields presentation.history presentation.order presentation.parts presentation.pictures "
     "presentation.settings sealed players printable serving types view conversation chat_json testing",
     "papers": "reference.comparison reference.figures reference.models reference.trend",
@@ -950,6 +955,26 @@ def results_page(*runs):
         seen.pop()
         told.append(page_of_results.names())
     return told
+
+
+def words_of(html):
+    """The words of a page, without its style, script and tags; entities as they stand."""
+    body = re.sub(r"<(style|script)\b.*?</\1>", "", html, flags=re.DOTALL)
+    told = re.sub(r"\s*(<[^>]*>\s*)+", " | ", body).replace(importlib.metadata.version("raycade"), "VERSION")
+    return re.sub(r"\s+", " ", told)
+
+
+def site_of(*runs, labels=None, suite=TWO):
+    """The pages of a site of runs ``(name, lines)``: the words of each by the name of its file."""
+    made = pages.Site("Our <site>", "CC0", datetime.datetime(2026, 1, 2, 3, 4, tzinfo=datetime.UTC))
+    found = {}
+    for name, lines, more in runs:
+        data = run(*lines, **more)
+        part, of_games = made.read(name, data, suite, data.plan, labels or {})
+        made.add(part)
+        found |= of_games
+    found |= dict(made.pages(list(found)))
+    return Lines([f"{name}: {words_of(html)}" for name, html in found.items()])
 
 
 class Misjudged(Hunt):
