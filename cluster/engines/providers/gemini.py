@@ -167,6 +167,8 @@ class GeminiEngine(ProviderEngine):
                 raise ValueError("neither a candidate nor a reason")
             return Answer("", "content_filter", "", usage, {})
         candidate = candidates[0]
+        if not candidate and not data.get("usage_metadata"):
+            raise ValueError("nothing is said at all")
         texts, thoughts, kept = list[str](), list[str](), list[Any]()
         for part in _parts_of(candidate):
             is_thought = part.get("thought")
@@ -185,7 +187,7 @@ class GeminiEngine(ProviderEngine):
 
     def read_usage(self, data: Any) -> Usage:
         """Its tokens; thoughts are counted beside the reply, and results of tools beside the prompt."""
-        used = data["usage_metadata"]
+        used = data.get("usage_metadata") or {}
         thought, cached = used.get("thoughts_token_count"), used.get("cached_content_token_count")
         # Tokens that a cache served are among those of the prompt: where they are no count, neither is the prompt's.
         prompt = token_count(used.get("prompt_token_count"))
