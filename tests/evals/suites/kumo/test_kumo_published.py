@@ -430,7 +430,7 @@ def test_imported_runs_and_their_record_are_told_as_on_record(replayed, source, 
     for section in ("paper", "scores", "diagnostics"):
         for table in theirs.results(run, section):
             parts += ["", f"# Table {table.name}", WRITERS[".md"](table)]
-    finished, _ = run_of(suite_of(source), ["oracle", "random"])
+    finished, _ = run_of(suite_of(source), ["oracle", "random", *KumoSuite.shortcuts])
     for malformed, section in itertools.product(("scored", "left_out"), ("scores", "diagnostics")):
         for table in suite_of(source, malformed=malformed).results(finished, section):
             if table.name != "kumo_published":

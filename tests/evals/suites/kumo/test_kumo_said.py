@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 import random
 
 from envs.kumo import Action, OptimalSearch, State, load_domain
@@ -15,9 +16,11 @@ from evals.suites.kumo import (
     optima,
     presentation,
     prompts,
+    published,
     searched_game,
     shortcuts,
     show,
+    validate,
 )
 from evals.suites.kumo.lab.analysis import correlation, graphs
 from evals.suites.kumo.lab.pipeline import configure, dialogue, items, model_text, proposals, reading, repair, tables
@@ -42,7 +45,8 @@ def test_functions_on_texts_say_what_is_on_record():
     names = {}
     for module in (*MODULES, reading, repair, chances, searched_game, tables):
         names |= {name: value for name, value in vars(module).items() if not name.startswith("__")}
-    check_said("kumo_said", {**names, **globals(), "medical": load_domain("medical")}, plain)
+    more = {"math": math, "published": published, "validate": validate, "medical": load_domain("medical")}
+    check_said("kumo_said", {**names, **globals(), **more}, plain)
 
 
 def told_of(task, taken):
