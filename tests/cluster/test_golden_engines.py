@@ -248,6 +248,62 @@ def at_once(name) -> str:
     return f"{most}, {engine._endpoint.spend._until_billed}; {' '.join(sorted(engine.operational))}"
 
 
+class Noting:
+    """A client that notes what is called of it, and answers the same to everything, at once or when it is waited for."""
+
+    def __init__(self, said, name="client", answer=None):
+        self._said, self._name, self._answer = said, name, answer
+
+    def __getattr__(self, name):
+        return Noting(self._said, f"{self._name}.{name}", self._answer)
+
+    def __call__(self, *given, **how):
+        self._said.append(
+            f"{self._name}({', '.join([*map(plain, given), *(f'{key}={plain(how[key])}' for key in how)])})"
+        )
+        return self if self._answer is None else self._answer
+
+    def __await__(self):
+        yield from ()
+        return self
+
+
+def client_calls(name, *calls, answer=None, **settings) -> str:
+    """What an engine's methods ask of its provider's client, and what they make of its answer."""
+    said = []
+    engine, usual = SETTINGS[name]
+    made = engine(**{"sampling": PLAIN, "base_url": "http://h/v1/", **usual, **settings})
+    made._client, made._threads = Noting(said, answer=answer), None
+
+    async def run():
+        for call, *given in calls:
+            try:
+                said.append(f"= {await getattr(made, call)(*given)}")
+            except Exception as error:
+                said.append(f"{type(error).__name__}: {error}")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gemini, "typed", lambda body: (body["contents"], int(body["config"])))
+        patch.setattr(gemini, "plain", lambda found: f"plain {found._name}")
+        if name == "bedrock":
+            made._threads = Noting(said, "threads")
+            patch.setattr("asyncio.base_events.BaseEventLoop.run_in_executor", _at_once)
+        asyncio.run(run())
+    return "\n".join(said)
+
+
+async def _at_once(loop, threads, call):
+    return call()
+
+
+def credentials(found=None, **settings) -> str:
+    """What is read of the credentials that Amazon's client has found."""
+    session = SimpleNamespace(get_credentials=lambda: found and SimpleNamespace(get_frozen_credentials=lambda: found))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "boto3", SimpleNamespace(Session=lambda: session))
+        return plain(SETTINGS["bedrock"][0]._read_secrets(settings))
+
+
 # --- what clients raise, and what they want back ---
 
 

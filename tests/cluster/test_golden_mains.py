@@ -14,9 +14,11 @@ from cluster.commands import (
     export,
     import_run,
     list_runs,
+    merge,
     preregister,
     rescore,
     retest,
+    serve,
     show_episode,
     site,
     status,
@@ -26,6 +28,7 @@ from cluster.commands import (
 )
 from cluster.engines.base import Account, EngineError
 from cluster.errors import RunFailedError, UserError
+from evals.notes import NoteError
 from evals.tables import Table
 from evals.types import PlayerError, Reply
 from tests.cluster.test_golden_steps import raising, stand_ins
@@ -152,6 +155,19 @@ def test_mains_of_what_is_said_before_and_while_a_run_is_played(said, monkeypatc
         found = said.tried(out, preregister.main, options(out=tmp_path / out, alpha=alpha, **given))
         if found is None:
             said((tmp_path / out).read_text())
+    for stdio, turn, episode, attempts in (
+        *((True, 0.5, 9.0, 1), (False, 600.0, 21600.0, 3), (False, 0.0, 1.0, 1), (False, 1.0, -1.0, 1)),
+        *((False, float("nan"), 1.0, 1), (False, 1.0, 1.0, 0)),
+    ):
+        stand_ins(monkeypatch, said, serve, "load_settings serve_overrides check_pictures take_output")
+        monkeypatch.setattr(serve, "run_and_show", lambda settings, play: said("run", settings, play.args[1:]) or 5)
+        given = options(stdio=stdio, turn_timeout=turn, episode_timeout=episode, attempts=attempts, overrides=["a=1"])
+        said.tried("serve", serve.main, given)
+        said(getattr(given, "output", "none"))
+    for error in (None, NoteError("two notes")):
+        add = raising(said, "add_from", error) if error else said.calls("add_from")
+        monkeypatch.setattr(merge, "NotesFile", lambda path, add=add: Thing(said, f"notes {path}", add_from=add))
+        said.tried("notes", merge._copy_notes, SimpleNamespace(path="SOURCE"), SimpleNamespace(path="TARGET"))
     stand_ins(monkeypatch, said, upload, "score_run make_suite final_results tracked_id check_section")
     tracker = Thing(said, "tracker")
     monkeypatch.setattr(upload, "make_tracker", said.calls("make_tracker", tracker))
