@@ -45,7 +45,7 @@ from evals.live.running import RunningEpisode
 from evals.questions import Question, QuestionSuite
 from evals.reference import published
 from evals.reference.comparison import RunCell
-from evals.replies.clauses import events_of
+from evals.replies.clauses import Event, events_of
 from evals.replies.options import Options
 from evals.replies.reader import Choices, read
 from evals.replies.reasoning import separate_reasoning
@@ -761,6 +761,16 @@ def readings(choices, *replies, cut_off=False):
             events.append(f"{event.kind}{''.join(map(str, sorted(event.options)))}@{event.sentence}")
         lines.append(f"{'-' if found.option is None else found.option} {found.rule} | {' '.join(events)} | {reply!r}")
     return Lines(lines)
+
+
+def taken(choices):
+    return Options(choices.texts, choices.labels, choices.nouns)
+
+
+def told_by(*events):
+    """Events ``kind options sentence``."""
+    split = [event.split() for event in events]
+    return [Event(kind, frozenset(map(int, named.strip("-"))), int(sentence)) for kind, named, sentence in split]
 
 
 def separated(text, reasoning):
