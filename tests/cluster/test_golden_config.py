@@ -10,10 +10,11 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigTypeError
 
 from cluster.config import compose, contents, keys, plan, registry, sections, stored
+from cluster.config import model as models
 from cluster.config.helps import helps_of, settable
 from cluster.config.model import ReplicaNeeds
 from cluster.config.settings import check_environment, settings_from_config
-from cluster.engines.base import Capabilities
+from cluster.engines.base import Capabilities, Sampling
 from evals.suite import Needs
 from tests.golden import plain
 from tests.said import Said
@@ -78,6 +79,38 @@ def test_settings(capsys):
     ):
         said.tried(change, settings_of, change)
     said.check("settings")
+
+
+def test_models(capsys, monkeypatch, tmp_path):
+    said = Said(capsys, tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "file").write_text("same")
+    (tmp_path / "twin").write_text("same")
+    vllm = {"type": "vllm", "model": "org/x"}
+    given = {"sampling": {"max_tokens": 9, "top_k": 3}, "chat_template_kwargs": {"a": 1}, "system_role": "user"}
+    root = {"history": {"reasoning": "kept"}, "deterministic": True}
+    for change, around in (
+        *(({}, {}), (given, {}), ({}, root), ({"chat_template_kwargs": {}, "system_role": ""}, {"history": None})),
+        ({"engine": {**vllm, "tensor_parallel_size": 2}}, {}),
+        ({"engine": {**vllm, "tensor_parallel_size": 2}, "replica": {"gpus": 2}}, {}),
+        ({"engine": {**vllm, "tensor_parallel_size": 4}, "replica": {"gpus": 2, "nodes": 2}}, {}),
+        ({"engine": {**vllm, "chat_template": str(tmp_path / "none")}}, {}),
+        *(({"sampling": 3}, {}), ({"replica": 3}, {}), ({}, {"history": {"reasonings": "kept"}}), ({"x": 1}, {})),
+    ):
+        config = {"name": "m", "engine": vllm, **change}
+        said.tried((change, around), lambda config=config, around=around: plain(models.make_model(config, around)))
+    monkeypatch.setattr(models, "make", said.calls("make", "an engine"))
+    simulated = {"type": "simulated", "max_num_seqs": 4}
+    for engine, commit in (
+        *((None, ""), (simulated, ""), (simulated, "c0ffee"), ({**simulated, "max_num_seqs": 5}, ""), (PAID, "")),
+        *(({**simulated, "tail": 2.0}, ""), ({**vllm, "deterministic": True, "keeps_reasoning": True}, "c0ffee")),
+        *(({**vllm, "vllm": {"tokenizer": str(tmp_path / name)}}, "") for name in ("file", "twin")),
+    ):
+        model = models.ModelSettings("m", engine, Sampling(max_tokens=3), ReplicaNeeds(), commit)
+        said(engine, model.fingerprint, model.metered, model.engine_class.__name__ if engine else "")
+        said.tried("can", lambda model=model: plain(model.capabilities if model.engine else None))
+        said(model.make_engine())
+    said.check("models")
 
 
 def test_capabilities(capsys):
@@ -205,7 +238,6 @@ def test_keys(capsys, monkeypatch):
             ("model.engine", {"type": "kumo"}),
         ),
         *(("suite", {"type": "kumo", "x": 1}), ("tracker", {"type": "wandb", "project": "p", "episodes": -1})),
-        ("model.engine", {"type": "vllm", "model": "m", "vllm": {"no_such_key": 1}}),
         ("model.engine", {"type": "simulated", "sampling": 1}),
     ):
         said.tried((section, config), registry.check_section, section, config, registry.GIVEN[:1])
