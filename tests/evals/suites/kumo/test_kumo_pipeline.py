@@ -10,7 +10,9 @@ import random
 import re
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
+import pyarrow as pa
 import pytest
 import yaml
 
@@ -817,3 +819,7 @@ def test_a_clumsy_model_fills_the_folder_as_on_record(tmp_path, monkeypatch):
         (folder.run_dir(stage) / damaged).write_bytes(b"PAR1")
         with pytest.raises(ValueError, match=f"{folder.run_dir(stage)}"):
             folder.run(stage)
+    for error in (OSError(5, "bad disk"), pa.ArrowInvalid("bad page")):
+        monkeypatch.setattr(folders, "read_parquet", Mock(side_effect=error))
+        with pytest.raises(ValueError, match=r"^made/runs/revise-1: cannot be read: .*bad (disk|page)$"):
+            folder.run("revise", 1)
