@@ -28,10 +28,12 @@ from cluster.commands import (
 )
 from cluster.engines.base import Account, EngineError
 from cluster.errors import RunFailedError, UserError
+from cluster.scaffold import new
 from evals.notes import NoteError
 from evals.tables import Table
 from evals.types import PlayerError, Reply
 from tests.cluster.test_golden_steps import raising, stand_ins
+from tests.golden import digest
 from tests.said import Said, Thing
 
 
@@ -399,6 +401,28 @@ def test_imports_step_by_step(said, monkeypatch, tmp_path):
         )
         said([*found.plan], found.suites, found.model)
     said.check("mains_imports")
+
+
+def test_new_packages_are_written_from_templates(said, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for kind in ("suite", "engine", "task", "domain"):
+        said.tried(kind, new.main, options(kind=kind, name="number_hunt_2", folder=tmp_path / kind))
+        for path in sorted((tmp_path / kind).iterdir()):
+            text = path.read_text()
+            said(path.name, len(text.splitlines()), digest(text))
+    names = ["a" * 40, "a" * 41, "class", "A", "a__b", "a_", "1a", "a1_2b", "", "json", "kumo", "simulated", "é"]
+    for name in names:
+        for kind in ("suite", "engine", "domain"):
+            try:
+                said(kind, name, new._check_name(kind, name))
+            except UserError as error:
+                said(kind, error)
+    (tmp_path / "file").touch()
+    for folder in ("suite", "file", "file/x"):
+        said.tried(folder, new.main, options(kind="task", name="ab", folder=tmp_path / folder))
+    (tmp_path / "ab").mkdir()
+    said.tried("here", new.main, options(kind="task", name="ab", folder=None))
+    said.check("mains_new")
 
 
 class Asked:

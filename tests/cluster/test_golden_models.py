@@ -227,6 +227,40 @@ def plan(tasks, games, repeats=1):
     ]
 
 
+def looked_at(*begins) -> list:
+    """Prompts of games whose first turns are these, or errors."""
+
+    async def first_turn(begin):
+        if isinstance(begin, Exception):
+            raise begin
+        return begin
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            cached_share, "_sample", lambda plan: [(begin, number % 2 == 0) for number, begin in enumerate(plan)]
+        )
+        patch.setattr(cached_share, "_prompts_of", lambda suite, begin: [([begin], [1]), ([begin, begin], [2])])
+        return cached_share._prompts_of_sample(SimpleNamespace(first_turn=first_turn), begins)
+
+
+def played_by(**ends) -> str:
+    """Who plays an episode so that its prompts are known; each has said as much as its name is long."""
+    said = []
+
+    async def play(suite, episode, listener):
+        name = type(listener._player).__name__.removesuffix("Player").lower()
+        said.append(name)
+        listener.heard.append(((message("user", "Go."),), name))
+        if isinstance(ends[name], Exception):
+            raise ends[name]
+        return SimpleNamespace(outcome=ends[name])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cached_share, "play_episode", play)
+        found = cached_share._prompts_of(None, None)
+        return f"{said} {[(len(prompt), len(reply)) for prompt, reply in found]}"
+
+
 def sampled(episodes) -> str:
     found = [f"{each.task}/{each.index}/{each.repeat}{'*' * counts}" for each, counts in cached_share._sample(episodes)]
     return " ".join(found)
