@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from cluster import streams
 from cluster.commands import challenge, plan, repeat, replay, run, study, trained_on, watch_checkpoints
+from cluster.errors import RunFailedError
 from cluster.launch import start_nodes
 from cluster.people import command, export, folder
 from cluster.storage import provenance
@@ -424,6 +425,53 @@ def test_commands_of_kumo(tmp_path, capsys, monkeypatch):
     (tmp_path / "runs/kumo-published/benchmark.json").write_text("")
     said(transcripts._import(Path("checkout")))
     said.check("kumo_commands")
+
+
+def test_games_and_transcripts_of_kumo(tmp_path, capsys, monkeypatch):
+    said = Said(capsys, tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(show, "game_text", said.calls("game", ["shown"]))
+    (tmp_path / "run").mkdir()
+    monkeypatch.setattr(show, "Output", lambda: SimpleNamespace(print=said))
+    monkeypatch.setattr(show, "puzzles_of", said.calls("puzzles_of", lambda *given: [*range(given[2])]))
+    usual = {"episode": None, "size": "easy", "valid_truths": 2, "index": 3, "seed": 5, "book": "table", "depth": 4}
+    for what, more in (
+        *(("medical", {}), ("medical", {"size": "6x8"}), ("medical", {"size": "odd"}), ("medical", {"index": -1})),
+        *(("medical", {"index": show.MOST_TASKS}), ("medical", {"episode": "abc"}), ("run", {})),
+    ):
+        said.tried(f"{what} {more}", show.main, options(what=what, **usual | more))
+    monkeypatch.setattr(show, "puzzles_of", lambda *given: (_ for _ in ()).throw(ValueError("no such domain")))
+    said.tried("nowhere", show.main, options(what="nowhere", **usual))
+    monkeypatch.setattr(transcripts, "transcript_players", said.calls("players", ["b", "a"]))
+    monkeypatch.setattr(transcripts, "benchmark_domains", said.calls("domains"))
+    lacking = {"b": {"f1": 1, "f2": 1200}, "a": {}}
+    monkeypatch.setattr(transcripts, "lines_without_a_task", lambda checkout, name: lacking[name])
+    monkeypatch.setattr(transcripts, "_overrides", said.calls("overrides", ["o=1"]))
+    monkeypatch.setattr(transcripts, "_compare", said.calls("compare"))
+    monkeypatch.setattr(transcripts, "_import", said.calls("import", Path("imported")))
+    for models, source, games, processes, end in (
+        *((None, None, 9, 1, 0), (["b"], Path("s"), transcripts._IN_PROCESS, 4, 5), (["a", "x", "y"], None, 1, 1, 0)),
+        *((["a"], None, transcripts._IN_PROCESS + 1, 4, 0), (["a"], None, 10**6, 1, 0)),
+        (["a"], None, 1, 1, RunFailedError("it died")),
+    ):
+        settings = SimpleNamespace(plan=range(games), run_dir="RUN")
+        monkeypatch.setattr(transcripts, "load_settings", said.calls("load", lambda words, settings=settings: settings))
+
+        def played(settings, end=end):
+            if isinstance(end, Exception):
+                raise end
+            return end, None
+
+        monkeypatch.setattr(transcripts, "play", played)
+        given = options(checkout=Path("checkout"), source=source, models=models, processes=processes)
+        try:
+            said.tried("=", transcripts.import_transcripts, given)
+        except RunFailedError as error:
+            said("=", error)
+    monkeypatch.setattr(transcripts, "benchmark_domains", lambda source: (_ for _ in ()).throw(ValueError("no import")))
+    said.tried("wrong", transcripts.import_transcripts, given)
+    said.check("kumo_transcripts")
 
 
 class Tokenizer:
