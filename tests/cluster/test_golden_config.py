@@ -53,7 +53,15 @@ def test_settings(capsys):
     said = Said(capsys)
     for change in (
         *({}, {"order": "balanced"}, {"order": "longest_first", "stop": PRECISE}, {"stop": PRECISE}, {"order": "x"}),
-        *({"shard": "1/2"}, {"shard": "2/2"}, {"shard": "9/9"}, {"shard": "x"}, {"run_dir": ""}, {"run_dir": 5}),
+        *(
+            {"shard": "1/2"},
+            {"shard": "2/2"},
+            {"shard": "9/9"},
+            {"shard": "x"},
+            {"run_dir": ""},
+            {"run_dir": 5},
+            {"run_dir": 0},
+        ),
         *({"run_dir": "a/b"}, {"model.name": "a/b c"}, {"model.name": ""}, {"model.name": 5}, {"name": ""}),
         *({"name": " a"}, {"name": "a" * 60}, {"name": "a" * 61}, {"name": "a\nb"}, {"preregistration": "p.json"}),
         *({"preregistration": ""}, {"tracker": {}}, {"tracker": {"type": "wandb", "project": "p", "tags": ["t"]}}),

@@ -106,16 +106,6 @@ def test_what_decides_the_answers_is_in_the_ids_and_what_decides_the_speed_is_no
         assert not {episode.id for episode in settings(*VLLM, other).plan} & set(ids)
 
 
-def test_a_model_s_name_with_a_slash_makes_no_nested_folder():
-    run_dir = settings("model=openai", "model.engine.model=org/model-7B").run_dir
-    assert run_dir.parts[:-1] == ("runs",) and run_dir.name.startswith("kumo-org-model-7B-")
-
-
-@pytest.mark.parametrize(("given", "folder"), [("0", "0"), ("17", "17"), ("", "runs"), ("null", "runs")])
-def test_a_folder_may_be_a_number_and_an_empty_name_is_none(given, folder):
-    assert settings("model=random", f"run_dir={given}").run_dir.parts[0] == folder
-
-
 @pytest.mark.slow
 def test_a_model_paid_for_by_the_token_has_one_replica():
     assert settings(*API, "cluster.replicas=fit").cluster.replicas == 1
@@ -124,11 +114,6 @@ def test_a_model_paid_for_by_the_token_has_one_replica():
     assert settings("model=oracle", "cluster.replicas=3").cluster.replicas == 3
     with pytest.raises(UserError, match=r"cluster.replicas=2: model=m"):
         settings(*API, "cluster.replicas=2")
-
-
-def test_stop_texts_reach_the_engine():
-    assert settings(*VLLM, "+model.sampling.stop=[abc,d]").model.sampling.stop == ("abc", "d")
-    assert settings(*VLLM).model.sampling.stop == ()
 
 
 @pytest.mark.parametrize(
