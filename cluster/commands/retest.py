@@ -134,7 +134,7 @@ async def _ask_all(
     model: ModelSettings, decoding: Decoding, jobs: Sequence[_Job], journal: SpendingJournal | None
 ) -> tuple[list[Again], int]:
     engine = model.make_engine()
-    keeping = None
+    keeping = asking = None
     try:
         if journal is not None:
             engine.add_spent_elsewhere(journal.before.total, journal.before.highest)
@@ -156,6 +156,9 @@ async def _ask_all(
         raise RunFailedError(f"the engine of {model.name} failed: {error}") from error
     finally:
         try:
+            if asking is not None and asking.cancel():  # by Ctrl-C, with requests under way
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asking
             if keeping is not None and journal is not None:
                 keeping.cancel()
                 await _note(engine, journal, 0)

@@ -3,21 +3,23 @@
 import asyncio
 import dataclasses
 import functools
+import gc
 from types import SimpleNamespace
 
 import pytest
 
-from cluster.commands.retest import _Job, retest
+from cluster.commands.retest import _ask_all, _Job, retest
 from cluster.config.settings import load_settings
 from cluster.engines.base import EngineError
 from cluster.engines.simulated import SimulatedEngine
 from cluster.errors import RunFailedError, UserError
 from cluster.runner.model_player import request_for
+from cluster.storage.spending import Spending
 from cluster.storage.stored_run import Run
 from evals.conversation import Record
 from evals.players import RandomPlayer
 from evals.suite import play_episode
-from evals.types import PlayerError
+from evals.types import PlayerError, Turn, message
 from tests.cluster.conftest import EASY, leave
 from tests.cluster.test_cli import run_here
 
@@ -117,6 +119,42 @@ def test_a_run_in_batches_is_not_asked_again_and_other_settings_of_that_name_are
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("with_journal", [False, True])
+def test_requests_under_way_end_quietly_with_the_command(with_journal, caplog):
+    class Silent(SimpleNamespace):
+        max_num_seqs = 2
+
+        async def nothing(self, *_):
+            return SimpleNamespace(spent=0.0, in_flight=0.0, highest=0.0, number=0)
+
+        start = close = nothing
+        add_spent_elsewhere = lambda *_: None  # noqa: E731
+
+        async def settle(self, covered, seconds):
+            await asyncio.sleep(seconds)
+            return await self.nothing()
+
+        async def complete(self, request):
+            asked.set()
+            await asyncio.sleep(60)
+
+    async def interrupted():
+        model = SimpleNamespace(name="m", make_engine=Silent)
+        episode = load_settings([*SMALL, "model=random"]).plan[0]
+        jobs = [SimpleNamespace(turn=Turn(episode, 0, (message("user", "?"),)))] * 3
+        journal = SimpleNamespace(before=Spending(0.0, 0.0, 0.0), note=lambda *_: None, write=lambda: None)
+        asking = asyncio.create_task(_ask_all(model, "free", jobs, journal if with_journal else None))
+        await asked.wait()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+
+    asked = asyncio.Event()
+    asyncio.run(interrupted())
+    gc.collect()
+    assert caplog.text == ""
+
+
 def test_only_a_model_can_be_asked_again(tmp_path, capsys):
     run = tmp_path / "built-in"
     assert run_here(capsys, "run", *SMALL, "model=random", f"run_dir={run}")[0] == 0

@@ -28,3 +28,18 @@ async def test_a_server_ends_without_a_word_though_half_a_request_is_open(capsys
         await asyncio.sleep(0)
     logging.getLogger("uvicorn.error").error("a defect")
     assert capsys.readouterr().err == "ERROR:    a defect\n"
+
+
+def test_that_no_more_files_can_be_opened_is_said_once_a_minute(caplog, monkeypatch):
+    now = 5.0
+    monkeypatch.setattr("evals.serving.time.monotonic", lambda: now)
+    monkeypatch.setattr("evals.serving._OUT_OF_HANDLES._told", -100.0)
+    server_config(None)
+    for now in (5.0, 5.1, 64.9, 65.0):  # noqa: B007
+        logging.getLogger("asyncio").error("socket.accept() out of system resource", exc_info=OSError(24, "too many"))
+    logging.getLogger("asyncio").error("Exception in callback BaseSelectorEventLoop._start_serving(...)")
+    logging.getLogger("asyncio").error("something else")
+    said = "too many connections: new ones wait (ulimit -n bounds them)"
+    assert [(each.getMessage(), each.exc_info) for each in caplog.records] == (
+        [(said, None), (said, None), ("something else", None)]
+    )
