@@ -218,6 +218,7 @@ def test_completions(capsys, monkeypatch, tmp_path):
 def test_summaries(capsys, monkeypatch):
     said = Said(capsys)
     monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
     monkeypatch.setattr(console, "LONGEST_SHOWN", 2)
     rows = tuple((f"m{number}", number / 4) for number in range(3))
     tables = [Table("a", "First", ("player", "score"), rows[:2], ("A note.",), headline=True, brief=("player",))]

@@ -63,7 +63,7 @@ def test_what_is_shown_live(capsys, monkeypatch):
             running.add(line)
         shown = terminal.Shown(statuses[name], cells, SimpleNamespace(running=running, trouble=trouble), 75.0)
         out = io.StringIO()
-        Console(file=out, width=64).print(shown, height=height)
+        Console(file=out, width=64, force_terminal=False).print(shown, height=height)
         said(f"--- {name} {height}\n" + "\n".join(line.rstrip() for line in out.getvalue().splitlines()))
     said([(cell.task, cell.done) for cell in terminal._unfinished(cells)])
     looks = iter([False, False, True])
