@@ -27,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from annotated_types import Ge
+from matplotlib import rc_context
 from rich.console import Console
 from starlette.requests import Request
 from starlette.responses import Response
@@ -50,7 +51,7 @@ from evals.replies.options import Options
 from evals.replies.reader import Choices, read
 from evals.replies.reasoning import separate_reasoning
 from evals.replies.words import plain_words
-from evals.report import build, heat_map, page, panels, terminal
+from evals.report import build, draw, heat_map, kinds, page, panels, terminal
 from evals.report.joint import Report, RunReport
 from evals.report.panels import PLAIN
 from evals.results.entries import Entry, Reader, Score, outline_of
@@ -90,7 +91,7 @@ _ROOMS = {
     "studies": "study.conditions study.effects study.split study.variance stopping.order stopping.outcomes",
     "results": "results.boards results.differences results.entries results.overview results.ticks",
     "reports": "report.build report.episodes report.joint report.latex report.page report.parts report.terminal figures",
-    "drawings": "report.draw report.heat_map report.panels figures",
+    "drawings": "report.draw report.heat_map report.kinds report.panels figures",
     "shortcuts": "shortcut_search.classes shortcut_search.games shortcut_search.learner shortcut_search.record "
     "shortcut_search.search sessions.session questions suite suite_results",
     "training": "training.command training.games training.gymnasium_env training.gymnasium_text training.nemo_gym_files "
@@ -323,6 +324,32 @@ def panels_of(figure):
         )
     panels.add_legend(canvas, axes)
     return told, [text.get_text() for legend in canvas.legends for text in legend.get_texts()]
+
+
+def sketched(kind, *series, **more):
+    """How large a figure is, what its panels span, and how thick and strong its marks are."""
+    figure = drawn(kind, *series, x_label="across", y_label="up", **more)
+    told = []
+    with rc_context(draw._STYLE):
+        canvas = (kinds.radar if kind == "radar" else draw._KINDS[kind])(figure, PLAIN)
+        for each in canvas.axes[: len(figure.panels)]:
+            grid = [
+                bool(axis.get_gridlines()) and axis.get_gridlines()[0].get_visible()
+                for axis in (each.xaxis, each.yaxis)
+            ]
+            ticks = [axis.get_major_ticks()[0].tick1line.get_markersize() for axis in (each.xaxis, each.yaxis)]
+            turned = [label.get_rotation() for label in each.get_xticklabels()[:1]]
+            told.append(
+                (each.get_title(), each.get_xlabel(), each.get_ylabel(), each.get_xlim(), each.get_ylim(), grid)
+            )
+            told.append((ticks, turned, each.get_axisbelow(), each.axison))
+            told += [
+                (line.get_markersize(), line.get_linewidth(), line.get_alpha(), line.zorder) for line in each.lines
+            ]
+            told += [(marks.get_linewidths(), marks.get_alpha(), marks.zorder) for marks in each.collections]
+            told += [patch.get_alpha() for patch in each.patches]
+    legends = [[text.get_text() for text in legend.get_texts()] for legend in canvas.legends]
+    return canvas.get_size_inches(), legends, told
 
 
 def mapped(figure):
