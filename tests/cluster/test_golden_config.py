@@ -46,6 +46,8 @@ def settings_of(change):
         told["players"][episode.player] = told["players"].get(episode.player, 0) + 1
     names = ("tracker", "decoding", "retry_failed", "strict", "stop", "preregistration", "balanced")
     told |= {name: getattr(found, name) for name in names if getattr(found, name)}
+    if "model.engine" in change:
+        told["engine as written"] = OmegaConf.create(found.config).model.engine
     return plain(told) + ("\n" + found.config if not change else "")
 
 
@@ -70,13 +72,18 @@ def test_settings(capsys):
         *({"model.name": "oracle"}, {"model.engine": None}, {"model.engine": None, "model.name": "oracle"}),
         *({"model.engine": None, "model.name": "human"}, {"model.name": "human-a"}, {"decoding": "choice"}),
         *({"model.engine": "vllm"}, {"model.engine.type": "nope"}, {"model.engine.sped": 1}, {"model.engine.type": 3}),
-        *({"model.engine": PAID}, {"model.engine": PAID, "cluster": {"replicas": "fit"}}, {"model.x": 1}),
+        *(
+            {"model.engine": {**PAID, "headers": None}},
+            {"model.engine": PAID, "cluster": {"replicas": "fit"}},
+            {"model.x": 1},
+        ),
         *({"model.engine": PAID, "cluster": {"replicas": 2}}, {"model.engine": PAID, "decoding": "choice"}),
         *({"cluster": None}, {"cluster": {"replicas": 0}}, {"cluster": {"replicas": "fit", "live": False}}),
         *({"cluster": {"commit_seconds": 0}}, {"cluster": {"runers": 1}}, {"cluster": [1]}, {"cluster": "local"}),
         *({"stop": {"most": 50}}, {"stop": {**PRECISE, "measure": "x"}}, {"stop": {"kind": "decided"}}, {"stop": 3}),
         *({"stop": {**PRECISE, "measure": "steps"}}, {"stop": {**PRECISE, "measure": "steps", "bounds": [0, 9]}}),
         *({"stop": {**PRECISE, "precision": 2}}, {"retry_failed": True, "strict": True}, {"strict": "yes"}),
+        *({"model.engine.api_key": "sk-1234567890abcdef"}, {"suite.x": "${name}"}, {"name": "${oc.env:HOME}"}),
         *({"order~": None}, {"history~": None, "shard~": None}, {"history": {"reasoning": "kept"}}, {"history": 1}),
         *({"history": {"reasoning": "x"}}, {"deterministic": True}, {"model.chat_template_kwargs": {"a": 1}}),
         *({"model.chat_template_kwargs": [1]}, {"model.system_role": "user"}, {"model.sampling": {"tempo": 1}}),
