@@ -87,8 +87,10 @@ class GeminiEngine(ProviderEngine):
 
     @staticmethod
     def status_of(status: int, words: str) -> int:
-        """A wrong key is refused with status 400."""
-        return 401 if "API_KEY_INVALID" in words or "API key not valid" in words else status
+        """A wrong key, and a country that may not ask, are refused with status 400."""
+        if "API_KEY_INVALID" in words or "API key not valid" in words:
+            return 401
+        return 403 if status == 400 and "User location is not supported" in words else status
 
     def _make_client(self, key: str, headers: Mapping[str, str]) -> Any:
         from google import genai
