@@ -90,7 +90,13 @@ async def test_http(capsys, monkeypatch):
     await served("GET", one)
     for number, body in (
         *(("0", {}), ("0", {"text": 5}), ("0", {"text": "red", "x": 1}), ("0", {"text": "red", "cost": -1.0})),
-        *(("1", {"text": "red"}), ("a", {"text": "red"}), ("1" * 10, {"text": "red"}), ("-1", {"text": "red"})),
+        *(
+            ("0", {"text": "red", "x" * 150: 1}),
+            ("1", {"text": "red"}),
+            ("a", {"text": "red"}),
+            ("1" * 10, {"text": "red"}),
+            ("-1", {"text": "red"}),
+        ),
         ("0", {"text": "red", "cost": 0.5, "usage": {"prompt_tokens": 7, "completion_tokens": 3}, "reasoning": "so"}),
         *(("0", {"text": "red"}), ("0", {"text": "blue"}), ("1", {"text": "nothing of this", "finish": "length"})),
         *(("1", {"text": "nothing of this"}), ("2", {"text": "red"}), ("1", {"text": "red"})),

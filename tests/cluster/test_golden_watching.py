@@ -13,7 +13,7 @@ from rich.console import Console
 from cluster.live import listener, terminal, writer
 from cluster.observe import episode_text, run_status
 from cluster.observe.run_status import Pace, Status
-from cluster.stopping import begin, precision, registration
+from cluster.stopping import begin, precision, registration, watch
 from cluster.storage.lock import Writer
 from evals.live import Began, Ended, Gone, Numbers, PlayedLine
 from evals.live.progress import CellProgress
@@ -395,4 +395,18 @@ def test_rules_of_runs(capsys, monkeypatch, tmp_path):
         said.tried(rule and (rule.kind, rule.against, rule.measure), begin.begin_rule, run, rule, player)
     groups[0] = []
     said.tried("no game", begin.begin_rule, run, StopRule("decided", against="oracle"), "m")
+    told = SimpleNamespace(add=said.calls("add"), look=said.calls("look", "a state"), games="games")
+    for outcomes in (told, None):
+        seen = watch.StopWatch(outcomes, {"a": 1})
+        for rows in ("first", "second"):
+            seen.add(rows)
+        said(seen.look(), seen.look(), seen.ranks, seen._arrived)
+    for name in ("games_in_order", "ranks"):
+        monkeypatch.setattr(watch, name, said.calls(name, name))
+    for rule, balanced in itertools.product(
+        (None, SimpleNamespace(outcomes_of=said.calls("outcomes", told))), (False, True)
+    ):
+        run = SimpleNamespace(rule=rule, planned="plan", ledger="ledger", attempts="attempts")
+        made = watch.StopWatch.of(run, balanced)
+        said(balanced, made._outcomes is told, made.ranks)
     said.check("run_rules")
