@@ -346,8 +346,18 @@ def sketched(kind, *series, **more):
             told += [
                 (line.get_markersize(), line.get_linewidth(), line.get_alpha(), line.zorder) for line in each.lines
             ]
+            told += [(line.get_xdata(), line.get_ydata(), line.get_linestyle()) for line in each.lines]
             told += [(marks.get_linewidths(), marks.get_alpha(), marks.zorder) for marks in each.collections]
-            told += [patch.get_alpha() for patch in each.patches]
+            told += [marks.get_offsets().tolist() for marks in each.collections]
+            told += [(patch.get_alpha(), patch.get_path().vertices.tolist()) for patch in each.patches]
+            told += [(text.get_text(), text.get_position()) for text in each.texts]
+            told += [
+                (label.get_text(), label.get_horizontalalignment(), label.get_fontsize())
+                for label in [*each.get_xticklabels(), *each.get_yticklabels()]
+            ]
+            told.append(
+                each.get_theta_offset() if kind == "radar" else len(each.get_shared_y_axes().get_siblings(each))
+            )
     legends = [[text.get_text() for text in legend.get_texts()] for legend in canvas.legends]
     return canvas.get_size_inches(), legends, told
 
