@@ -45,6 +45,8 @@ class RunData:
     """Names of the ledger's parts: as they never change, a ledger of the same names is the same."""
     stopping: tuple[str, ...] = ()
     """What the run's stopping rule says, a sentence for each decision; empty without a rule."""
+    unlabeled: RunData | None = None
+    """The run as it was before a report of several runs left players out: what its rows say of games still holds."""
 
     def intervals(self) -> AbstractContextManager[None]:
         """Computes the intervals that hold for this run meanwhile: anytime-valid ones where a rule may stop it."""

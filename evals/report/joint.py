@@ -149,7 +149,7 @@ def with_labels(run: RunData, labels: Mapping[str, str | None]) -> RunData:
             batch = batch.set_column(batch.column_names.index(name), name, pa.array(columns[name], pa.string()))
         return batch
 
-    return run.renamed(plan_to_table(renamed.values()), rename)
+    return dataclasses.replace(run.renamed(plan_to_table(renamed.values()), rename), unlabeled=run)
 
 
 def joined_tables(runs: Mapping[str, Sequence[Table]]) -> list[Table]:

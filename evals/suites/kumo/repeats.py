@@ -9,11 +9,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from evals.ledger.run_data import RunData
 from evals.stats.intervals import NONNEGATIVE, Bounds, Estimate, mean_estimate, proportion_estimate
 from evals.suites.kumo.levels import size_of
 
 _LEDGER_COLUMNS = (
-    *("status", "success", "prompt_tokens", "completion_tokens"),
+    *("task", "level", "index", "status", "success", "prompt_tokens", "completion_tokens"),
     *("tests", "parse_errors", "parse_failed", "optimal_actions", "n_actions", "cut_off"),
     *("shipped_optimal_actions", "tied_optimal_actions", "malformed"),
     *("ending", "idle_tests", "late_tests", "regret"),
@@ -99,12 +100,16 @@ def join_runs(plan: pa.Table, ledger: pa.Table) -> Iterator[Run]:
     """Every planned run in the order of the plan."""
     rows = _rows_by_id(ledger)
     planned = plan.select(["episode_id", "player", "level", "task", "index", "group"]).to_pylist()
-    # What a finished run says of its task holds for all runs of the task, also for those that failed or are missing.
+    # What a finished run says of its task holds for all runs of the task, also for those that failed or are missing. Last
+    # come rows that are not planned: those of players that a report of several runs leaves out.
     known: dict[tuple[str, str, int], Mapping[str, Any]] = {}
     for entry in planned:
         row = rows.get(entry["episode_id"], {})
         if row.get("status") == "done":
             known[entry["task"], entry["level"], entry["index"]] = row
+    for row in rows.values():
+        if row.get("status") == "done":
+            known.setdefault((row["task"], row["level"], row["index"]), row)
     for entry in planned:
         row = rows.get(entry["episode_id"], {})
         of_task = known.get((entry["task"], entry["level"], entry["index"]), {})
@@ -141,6 +146,14 @@ def join_runs(plan: pa.Table, ledger: pa.Table) -> Iterator[Run]:
 def _known_losses(row: Mapping[str, Any], column: str) -> tuple[float, ...]:
     """What each test of a run lost, without those of which it is not known."""
     return tuple(lost for lost in row.get(column) or () if lost is not None)
+
+
+def rows_of_games(run: RunData, suite: str) -> pa.Table:
+    """A suite's rows of a run, also those of players that a report of several runs leaves out, for what they say of games."""
+    rows = run.episodes()
+    if run.unlabeled is None:
+        return rows
+    return pa.concat_tables([rows, run.unlabeled.of(suite).episodes()], promote_options="default")
 
 
 def _rows_by_id(ledger: pa.Table) -> dict[str, dict[str, Any]]:

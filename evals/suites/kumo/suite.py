@@ -30,7 +30,7 @@ from evals.suites.kumo.play import COLUMNS, play_puzzle
 from evals.suites.kumo.presentation import DEFAULT
 from evals.suites.kumo.prompts import FOR_PEOPLE, PROMPT_FINGERPRINT
 from evals.suites.kumo.published import run_cells
-from evals.suites.kumo.repeats import join_runs, malformed_episodes
+from evals.suites.kumo.repeats import join_runs, malformed_episodes, rows_of_games
 from evals.suites.kumo.score import score_kumo
 from evals.suites.kumo.searched_game import (
     Puzzle,
@@ -141,11 +141,11 @@ class KumoSuite(KumoSettings, Suite):
         if section == "performance":
             return
         notes: tuple[str, ...] = ()
-        ledger = run.episodes()
+        ledger = rows_of_games(run, self.name)
         if self.malformed == "left_out":
             left_out = malformed_episodes(join_runs(run.plan, ledger))
             run = run.without(left_out)
-            ledger, notes = run.episodes(), (f"{len(left_out):,} runs of malformed tasks are left out.",)
+            ledger, notes = rows_of_games(run, self.name), (f"{len(left_out):,} runs of malformed tasks are left out.",)
         for table in self._tables(run, ledger, section):
             yield dataclasses.replace(table, notes=(*table.notes, *notes))
 
@@ -163,7 +163,7 @@ class KumoSuite(KumoSettings, Suite):
 
     def figures(self, run: RunData) -> Iterable[Figure]:
         """Success over relative actions, success by domain, actions of perfect play."""
-        return kumo_figures(list(join_runs(run.plan, run.episodes())))
+        return kumo_figures(list(join_runs(run.plan, rows_of_games(run, self.name))))
 
     def difficulty_of(self, task: str, level: str) -> float | None:
         """The number of truths to choose from."""

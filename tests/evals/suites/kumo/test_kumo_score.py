@@ -8,6 +8,7 @@ import pytest
 from evals.conversation import PlayedTurn, Record
 from evals.ledger.records import plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
+from evals.report.joint import relabeled
 from evals.suite import ledger_columns
 from evals.suites.kumo import KumoSuite
 from evals.suites.kumo.diagnose import diagnose_kumo
@@ -152,6 +153,25 @@ def test_a_failed_task_takes_its_optimum_from_another_players_run_or_is_left_out
     helped = tables_of([*alone, played(WAITING[0], True, tests=1, optimal_actions=2)], episodes)["kumo_success"]
     assert rows_of(helped)[0]["relative actions"].mean == pytest.approx((5 / 2 + 0) / 2)
     assert "optimum is not on record" not in "\n".join(helped.notes)
+
+
+def test_a_report_of_several_runs_keeps_the_optima_of_a_built_in_player_that_it_leaves_out():
+    def run(model):
+        mine = [dataclasses.replace(each, player=model) for each in (EPISODES[0], EPISODES[2])]
+        records = [failed(mine[0], 40), played(mine[1], True, tests=0, optimal_actions=1)]
+        records.append(played(WAITING[0], True, tests=1, optimal_actions=2))
+        plan = plan_to_table([*mine, WAITING[0]])
+        return RunData.of_tables(plan, records_to_table(records, COLUMNS), {"model": {"name": model}})
+
+    def told(data):
+        tables = {table.name: table for table in KumoSuite().results(data.of("kumo"), "scores")}
+        by_player = {row["player"]: row for row in rows_of(tables["kumo_success"])}
+        return by_player["second"]["relative actions"], tables["kumo_success"].notes
+
+    runs = {"first": run("first"), "second": run("second")}
+    together = relabeled(runs, {"random"})["second"]
+    assert set(together.plan["player"].to_pylist()) == {"second"}
+    assert told(together) == told(runs["second"])
 
 
 def test_domains_stand_in_one_order_in_all_panels_of_the_figure():
