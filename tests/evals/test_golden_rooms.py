@@ -98,6 +98,7 @@ def test_notes(tmp_path, capsys, monkeypatch):
     said("added", files[0].add([*notes[:3], notes[0]]), files[0].add(notes[1:4]), files[0].add([]))
     said.tried("removed", files[0].remove, notes[1].id, "eve")
     said.tried("again", files[0].remove, notes[1].id, "eve")
+    said.tried("none", files[0].remove, "x" * 50, "eve")
     said("back", files[0].add([notes[1]]))
     with files[0].path.open("ab") as file:
         file.write(b'{"removed": "%s"}\n\n  \n{"removed": "x"}\n[1]\n{}\nhalf' % ID.encode())
@@ -387,6 +388,8 @@ def test_the_terminal(tmp_path, capsys, monkeypatch):
         asked.of(Turn(an_episode(), 0, ()))
     except PlayerError as error:
         said(error)
+    twice = message("user", "A) go\nB) no", "A) go\nB) no\nend")
+    said(asked.of(Turn(an_episode(2), 0, (twice,), ("A", "B"))).shown)
     for typed in ("1", "01", "2", "3", "0", "0001", "999", "-1", "a", "B", "ﬀ", "ff", "", "²"):
         said(typed, terminal.option_index(typed, ("b", "1", "FF")))
     for width, drawn in ((30, False), (200, True)):
