@@ -1,0 +1,101 @@
+"""Which rules RAVEN's layouts bear, which rows obey them, and what the solver makes of odd matrices, on record."""
+
+import itertools
+
+from envs.raven import CONFIGURATIONS, STYLES, Difficulty, Rule, is_noise, majority_vote
+from envs.raven.generate import draw
+from envs.raven.grammar import with_values
+from envs.raven.rules import RULE_GROUPS, narrowed, valid_rules
+from envs.raven.solve import holds, judge
+from tests.golden import check_golden, digest
+
+LAYOUTS = {layout.name: layout for form in CONFIGURATIONS.values() for layout in form.layouts}
+RULES = [
+    Rule(name, attribute, parameter)
+    for group in RULE_GROUPS
+    for name, attribute, parameters in group
+    for parameter in parameters
+]
+DISTRIBUTED, CONSTANT = Rule("Distribute_Three", "Type"), Rule("Constant", "Type")
+
+
+def said(rule):
+    return f"{rule.name} {rule.attribute} {rule.parameter:+d}"
+
+
+def test_the_rules_that_layouts_bear_are_those_on_record():
+    """With the levels of a row's first panel: number, type, size, color."""
+    parts = []
+    for name, layout in LAYOUTS.items():
+        parts.append(f"{name}: {len(layout.slots)} slots, {layout.number} {layout.type} {layout.size} {layout.color}")
+        for rule in RULES:
+            left = narrowed(layout, rule)
+            levels = f"{left.number} {left.type} {left.size} {left.color}" if left else "none"
+            parts.append(f"    {said(rule)}: {levels}")
+        parts.append(f"    weights: {[[weight for _, weight in valid_rules(layout, group)] for group in range(4)]}")
+    for most, form in itertools.product((None, 4, 7), CONFIGURATIONS.values()):
+        ranges = [(layout.type, layout.size, layout.color) for layout in with_values(form, most).layouts]
+        parts.append(f"{form.name} of {most} values: {ranges}")
+    for place, kind in itertools.product(RULES[:20], ("Constant", "Progression")):
+        rules = (place, Rule(kind, "Type"), Rule("Constant", "Size"), Rule("Progression", "Color", 1))
+        noise = [is_noise(rules, name, uniform=each) for name in ("Type", "Size", "Color") for each in (True, False)]
+        parts.append(f"{said(place)}, then {kind}: {noise}")
+    check_golden("raven_rules", "\n".join(parts))
+
+
+def test_the_rows_that_obey_rules_are_those_on_record():
+    parts = []
+    for rule in RULES:
+        if rule.attribute not in ("Position", "Number/Position") and rule.name in ("Progression", "Arithmetic"):
+            rows = [row for row in itertools.product(range(5), repeat=3) if holds(rule, [row], 9)]
+            parts.append(f"{said(rule)}: {' '.join(''.join(map(str, row)) for row in rows)}")
+    places = [frozenset(taken) for count in (1, 2, 3) for taken in itertools.combinations(range(4), count)]
+    for rule in RULES:
+        if rule.attribute == "Position" and rule.name != "Distribute_Three":
+            rows = [row for row in itertools.product(places, repeat=3) if holds(rule, [row], 4)]
+            text = [",".join("".join(map(str, sorted(taken))) for taken in row) for row in rows]
+            parts.append(f"{said(rule)}: {len(text)}: {' '.join(text[:30])} {digest(' '.join(text))}")
+    mixed = [((0, 1), (1, 2)), ((0, 2), (1, 1)), ((1, 1), (2, 2)), ((1, 2), (2, 1)), ((0, 1), (2, 2), (3, 2)), 1, 2]
+    for one, two in itertools.product(mixed, repeat=2):
+        parts.append(f"{one} {two}: {holds(CONSTANT, [(one, one, two)], 4)} {holds(CONSTANT, [(two, one, one)], 4)}")
+    first = [1, 2, 4]
+    for one, two in itertools.product([[1, 2, 4], [2, 4, 1], [4, 1, 2], [1, 4, 2], [1, 1, 4], [1, 2, 3]], repeat=2):
+        found = holds(DISTRIBUTED, [first, one], 4), holds(DISTRIBUTED, [first, one, two], 4)
+        parts.append(f"{first} {one} {two}: {found} {holds(DISTRIBUTED, [one], 4)}")
+    turned = [[*mixed[:3]], [*mixed[1:3], mixed[0]], [mixed[0], *mixed[4:6]], [mixed[5], mixed[0], mixed[4]]]
+    parts += [f"{one} {two}: {holds(DISTRIBUTED, [one, two], 4)}" for one, two in itertools.product(turned, repeat=2)]
+    check_golden("raven_rows", "\n".join(parts))
+
+
+def reordered(panels):
+    """The panels of a matrix in other orders."""
+    yield panels
+    yield panels[3:6] + panels[:3] + panels[6:]
+    yield panels[:6] + panels[:2]
+    yield panels[2::-1] + panels[5:2:-1] + panels[7:5:-1]
+    yield panels[:1] * 8
+
+
+def marks(verdict):
+    return (
+        f"{''.join(map(str, verdict.satisfied))} {''.join(map(str, verdict.chance))} {verdict.answers} {verdict.answer}"
+    )
+
+
+def test_drawn_problems_are_solved_as_on_record_and_odd_matrices_too():
+    parts = []
+    levels = [None, None, Difficulty(1), Difficulty(3, 4)]
+    for (name, style), (seed, level) in itertools.product(itertools.product(CONFIGURATIONS, STYLES), enumerate(levels)):
+        problem, tries = draw(name, 40 + seed, style, level)
+        first, _ = draw(name, 40 + seed, style, level, redraw=False)
+        parts.append(f"{name} {style} {level}: {tries} {problem.target} {digest(repr(problem))} {digest(repr(first))}")
+        parts.append(f"    vote {majority_vote(problem)} {majority_vote(first)}")
+        if seed % 2:
+            parts += [
+                f"    {marks(judge(problem.configuration, given, problem.candidates))}"
+                for given in reordered(problem.context)
+            ]
+    for seed, style, level in ((742, "raven", None), (1540, "iraven", None), (437, "iraven", Difficulty(1, 4))):
+        problem, tries = draw("distribute_four", seed, style, level)
+        parts.append(f"a matrix given up, {seed} {style}: {tries} {problem.target} {digest(repr(problem))}")
+    check_golden("raven_draws", "\n".join(parts))
