@@ -1,0 +1,104 @@
+"""The tables and glances of the optimal search are on record: its values say little of bounds that are too loose."""
+
+import collections
+import functools
+import math
+import random
+
+import numpy as np
+import pytest
+
+from envs.kumo import OptimalSearch, endgame, generate_tasks, kernel, load_domain
+from envs.kumo.tables import build
+from tests.envs.kumo_games import random_game
+from tests.golden import check_golden, digest
+
+GAME = (
+    {0b110: 2, 0b011: 4},
+    {0b101: 1, 0b111: 1},
+    {0b011: 2, 0b110: 1},
+    {0b000: 1, 0b110: 1, 0b111: 2},
+    {0b111: 1},
+    {0b101: 3, 0b111: 3},
+)
+"""Of three truths: two tests that are alike everywhere, two that are alike on some, one that tells nothing."""
+
+
+def told(value):
+    value = np.asarray(value)
+    if value.ndim > 1:
+        return f"{value.shape} {digest(' '.join(map(told, value)))}" if value.ndim > 2 else " | ".join(map(told, value))
+    return " ".join(f"{each:.6g}" for each in np.atleast_1d(value).tolist())
+
+
+def test_tables_are_as_on_record():
+    said = []
+    for valid in (1, 2):
+        tables = build(GAME, 3, valid)
+        said.append(f"valid: {valid}")
+        said += [f"{name}: {told(table)}" for name, table in zip(tables._fields, tables, strict=True)]
+        said += [f"ahead after {left:03b}: {told(tables.ahead[:, left])}" for left in range(8)]
+        said += [f"spared {place}: {told(tables.spared[:, place])}" for place in range(3)]
+    for left in range(8):
+        folded = [f"{kernel.fold(tables, left, unused):06b}" for unused in range(64)]
+        said.append(f"{left:03b}: {' '.join(folded)}")
+    check_golden("kumo_tables", "\n".join(said))
+
+
+def values(tables):
+    """What a game lasts from any state, without tables."""
+
+    @functools.cache
+    def value(left, unused):
+        survivors = [truth for truth in range(tables.able.size) if left >> truth & 1]
+        if len(survivors) <= tables.valid or any(not tables.able[truth] & unused for truth in survivors):
+            return 0.0
+        return min(value_of(left, unused, action) for action in range(len(tables.keep)) if unused >> action & 1)
+
+    def value_of(left, unused, action):
+        after = [left & kept for kept in tables.keep[action].tolist()]
+        weights = [kept.bit_count() * many for kept, many in zip(after, tables.number[action].tolist(), strict=True)]
+        steps = sum(
+            weight * value(kept, unused & ~(1 << action)) for weight, kept in zip(weights, after, strict=True) if weight
+        )
+        return 1 + steps / max(1, sum(weights))
+
+    return value
+
+
+@pytest.mark.parametrize("valid", [1, 2])
+def test_endgames_last_as_long_as_they_do_and_are_tabled_when_their_rent_is_due(valid):
+    rng = random.Random(valid)
+    outcomes = [{rng.randint(0, 7) | 1 << rng.randint(0, 2): rng.randint(1, 3) for _ in range(3)} for _ in range(6)]
+    tables = build([*outcomes, outcomes[0], {0b111: 1}, {0b101: 1, 0b011: 2}], 3, valid)
+    games = endgame.new_endgames(tables)
+    kinds = collections.Counter(tables.first[7, action] for action in range(9) if tables.relevant[7] >> action & 1)
+    asks = -(-math.prod(many + 1 for many in kinds.values()) // endgame.RENT)
+    assert asks > 1 and [endgame.settle(tables, games, 7) for _ in range(asks + 1)] == [False] * (asks - 1) + [True] * 2
+    made = [left for left in range(8) if left.bit_count() > valid]
+    assert games.visits[7] == asks and np.flatnonzero(games.begin).tolist() == made
+    value = values(tables)
+    for left in made:
+        for unused in range(1 << 9):
+            places = [games.offset[left, nibble, unused >> 4 * nibble & 15] for nibble in range(3)]
+            assert games.value[games.begin[left] + sum(places)] == pytest.approx(value(left, unused), abs=1e-12)
+
+
+def test_the_search_looks_at_as_many_states_as_on_record():
+    rng, said = random.Random(3), []
+    tasks = [random_game(rng, truths, actions, 3, (0.2, 0.4)) for truths, actions in ((2, 3), (6, 9), (9, 10), (4, 18), (13, 7))]
+    tasks += generate_tasks(load_domain("medical"), 8, 12, count=1) + generate_tasks(
+        load_domain("music"), 10, 14, count=1, valid_truths=2
+    )
+    for task in tasks:
+        search = OptimalSearch(task)
+        steps = search.expected_steps
+        games = search._games
+        first = search.states_known
+        play = search.rollout()
+        said.append(
+            f"{task.domain} {len(task.truths)} {len(task.actions)}: {steps:.6g} by {first} states, {search.states_known} after "
+            f"{' '.join(play)}; {games.visits.sum()} visits, {(games.begin > 0).sum()} endgames of {games.used[0]} entries, "
+            f"{(games.begin < 0).sum()} too long"
+        )
+    check_golden("kumo_search", "\n".join(said))
