@@ -115,7 +115,7 @@ def picture_from_description(description: str) -> Picture:
         raise ValueError(f"unknown picture kind {kind!r}: what is registered under that name defines no such picture")
     cls = _KINDS[kind]
     if version != cls.version:
-        raise ValueError(f"picture of kind {kind!r} has version {version}; this renderer is version {cls.version}")
+        raise ValueError(f"picture of kind {kind!r} has version {version!r}; this renderer is version {cls.version}")
     try:
         return cls.from_json(fields)
     except Exception as error:  # a description may be anybody's, and hold anything in place of a field

@@ -2,6 +2,8 @@
 
 import errno
 import io
+import json
+import math
 import zipfile
 from pathlib import Path
 
@@ -10,10 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from envs import disk, files, page, suggest
+from envs import disk, files, page, picture, suggest
 from envs.files import arrays, data, parquet, xml
 from envs.files.archive import Archive
 from envs.files.regular import FileError
+from envs.kumo.domain import Action, State
+from envs.kumo.published.tasks import read_task
 from envs.page import typeface
 from envs.picture import picture_from_description
 from tests.golden import check_said, digest
@@ -47,6 +51,38 @@ def test_files_are_read_and_refused_as_on_record(tmp_path, monkeypatch):
     (tmp_path / "folder").mkdir()
     names = {name: value for each in (data, arrays, xml, disk, suggest, files) for name, value in vars(each).items()}
     check_said("files", {**names, "kept": kept, "npz": npz, "Archive": Archive, "errno": errno}, shown)
+
+
+def test_published_tasks_are_read_and_refused_as_on_record():
+    names, ranges = (
+        (State("red", ("Fox", "Elk")), State("no", ("Ant",))),
+        (State((0, 2), ("Elk",)), State((2, 3.5), ())),
+    )
+    actions = {"Skin": Action("Skin", "str", names), "Size": Action("Size", "float", ranges, "g")}
+    actions["Ant"] = Action("Ant", "str", (State("yes", ("Hen",)), State("no", ())))
+    sound = {
+        "truths": ["Fox", "Ant", "Elk"],
+        "actions": ["Size", "Skin"],
+        "observations": {"Skin": "red", "Size": 1},
+        "seed": 7,
+        "valid_truth": "Ant",
+    }
+
+    def read(fields=None, without="", **changes):
+        fields = (
+            {name: value for name, value in {**sound, **changes}.items() if name != without}
+            if fields is None
+            else fields
+        )
+        task, reasons = read_task(fields, "wood", frozenset(("Fox", "Ant", "Elk", "Hen")), actions)
+        return f"{json.dumps(task.to_json())} {task.accepted} {reasons}"
+
+    check_said("kumo_read_tasks", {"read": read, "nan": math.nan})
+
+
+def test_pictures_are_rebuilt_and_refused_as_on_record(monkeypatch):
+    monkeypatch.setattr(picture, "BUILT_IN", {**picture.BUILT_IN, "none": "json:dumps"})
+    check_said("pictures", {**vars(picture), "json": json}, repr)
 
 
 def test_pages_are_set_as_on_record():

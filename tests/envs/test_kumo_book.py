@@ -202,6 +202,18 @@ def test_books_are_written_and_read_as_on_record():
     check_golden("kumo_books", "\n".join(parts))
 
 
+def test_a_truth_without_a_definition_and_words_in_place_of_a_range_are_noticed():
+    actions = (Action("Smell", "str", (State("low to high", ("Gout",)), State("none", ()))),)
+    task, domain = game_of(*actions)
+    book = write_book(task, domain)
+    with pytest.raises(BookError, match="Asthma, Migraine: no definition"):
+        read_book(re.sub(r"\*\*(Asthma|Migraine)\.\*\* ", "", book), task, domain)
+    symbols = write_book(task, domain, "symbolic")
+    assert not changed(symbols, task, domain, "symbolic")
+    with pytest.raises(BookError, match="is none of its outcomes"):
+        read_book(symbols.replace('"low to high"', "[low, high]"), task, domain, "symbolic")
+
+
 @pytest.mark.slow
 def test_the_pages_of_books_are_what_their_command_writes():
     for path, made in ((kumo_books.PAGE, kumo_books.page()), (kumo_books.SAMPLES, kumo_books.samples())):
