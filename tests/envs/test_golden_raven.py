@@ -1,10 +1,36 @@
 """Which rules RAVEN's layouts bear, which rows obey them, and what the solver makes of odd matrices, on record."""
 
+import argparse
+import dataclasses
 import itertools
+import sys
+from types import SimpleNamespace
 
-from envs.raven import CONFIGURATIONS, STYLES, Difficulty, Rule, is_noise, majority_vote
+from PIL import Image
+
+from envs.files import FileError
+from envs.raven import (
+    CONFIGURATIONS,
+    STYLES,
+    Difficulty,
+    Rule,
+    draw_shapes,
+    enlarged,
+    generate,
+    is_noise,
+    load,
+    majority_vote,
+    one_panel,
+    puzzle,
+    two_panels,
+    two_rows,
+)
+from envs.raven.commands import add_arguments
+from envs.raven.files import infer_rules
 from envs.raven.generate import draw
 from envs.raven.grammar import with_values
+from envs.raven.published_drawing import published_raster
+from envs.raven.render import slot_centers
 from envs.raven.rules import RULE_GROUPS, narrowed, valid_rules
 from envs.raven.solve import holds, judge
 from tests.golden import check_golden, digest
@@ -26,7 +52,10 @@ def said(rule):
 def test_the_rules_that_layouts_bear_are_those_on_record():
     """With the levels of a row's first panel: number, type, size, color."""
     parts = []
-    for name, layout in LAYOUTS.items():
+    nine = LAYOUTS["Distribute_Nine"]
+    few = dataclasses.replace(nine, number=(3, 4), type=(2, 4), size=(4, 5), color=(5, 5))
+    more = dataclasses.replace(nine, number=(2, 4), type=(3, 4), size=(1, 2), color=(3, 4))
+    for name, layout in [*LAYOUTS.items(), ("few values", few), ("more", more)]:
         parts.append(f"{name}: {len(layout.slots)} slots, {layout.number} {layout.type} {layout.size} {layout.color}")
         for rule in RULES:
             left = narrowed(layout, rule)
@@ -82,6 +111,19 @@ def marks(verdict):
     )
 
 
+def inferred(problem, rules):
+    """The rules of each component without their parameters, as the panels tell them."""
+    told = []
+    for index, (layout, own) in enumerate(zip(problem.configuration.layouts, rules, strict=True)):
+        bare = [Rule(rule.name, rule.attribute) for rule in own]
+        try:
+            found = infer_rules(bare, [panel.components[index] for panel in problem.solution], layout, layout.name)
+            told += map(said, found)
+        except FileError as error:
+            told.append(str(error))
+    return ", ".join(told)
+
+
 def test_drawn_problems_are_solved_as_on_record_and_odd_matrices_too():
     parts = []
     levels = [None, None, Difficulty(1), Difficulty(3, 4)]
@@ -90,7 +132,9 @@ def test_drawn_problems_are_solved_as_on_record_and_odd_matrices_too():
         first, _ = draw(name, 40 + seed, style, level, redraw=False)
         parts.append(f"{name} {style} {level}: {tries} {problem.target} {digest(repr(problem))} {digest(repr(first))}")
         parts.append(f"    vote {majority_vote(problem)} {majority_vote(first)}")
+        parts.append(f"    {inferred(problem, problem.rules)}")
         if seed % 2:
+            parts.append(f"    by the rules of another: {inferred(problem, generate(name, seed).rules)}")
             parts += [
                 f"    {marks(judge(problem.configuration, given, problem.candidates))}"
                 for given in reordered(problem.context)
@@ -99,3 +143,67 @@ def test_drawn_problems_are_solved_as_on_record_and_odd_matrices_too():
         problem, tries = draw("distribute_four", seed, style, level)
         parts.append(f"a matrix given up, {seed} {style}: {tries} {problem.target} {digest(repr(problem))}")
     check_golden("raven_draws", "\n".join(parts))
+
+
+def test_shapes_and_pictures_are_what_they_were():
+    parts = []
+    for layout, angle in itertools.product(LAYOUTS.values(), (0, 6)):
+        for center in slot_centers(layout)[-1:]:
+            drawn = [
+                published_raster(shape, size, 3 * (shape - 2) % 10, angle, layout.extent, center)
+                for shape, size in itertools.product(range(1, 6), (2, 5))
+            ]
+            inks = b"".join(each.ink.tobytes() for each in drawn)
+            parts.append(f"{layout.name} {center} {angle}: {drawn[-1].top} {drawn[-1].left} {digest(inks)}")
+    kinds = (
+        ("left_center_single_right_center_single", "official", 2),
+        ("up_center_single_down_center_single", "own", 3),
+        ("distribute_nine", "own", 1),
+    )
+    for name, render, scale in kinds:
+        problem = load(dataclasses.replace(generate(name, 3).source, render=render))
+        for picture in (one_panel(problem, 15), two_panels(problem, 3, 8), two_rows(problem)):
+            large = enlarged(picture, scale)
+            parts.append(f"{name} {render} {large.panels} {large.size} {digest(large.render().tobytes())}")
+    large = enlarged(puzzle(load(generate(kinds[0][0], 3).source)), 2)
+    parts.append(f"{large.size} {digest(large.render().tobytes())} {large.description}")
+    check_golden("raven_pictures", "\n".join(parts))
+
+
+def test_the_strokes_of_shapes_are_those_on_record(monkeypatch, tmp_path):
+    parts, strips = [], []
+
+    def called(name):
+        def stroke(image, *given):
+            shown = [str([each.tolist() if hasattr(each, "tolist") else each]) for each in given]
+            parts.append(f"    {name} {image.shape} {' '.join(shown)}".replace("\n", " "))
+
+        return stroke
+
+    names = ("circle", "rectangle", "fillConvexPoly")
+    cv2 = SimpleNamespace(**{name: called(name) for name in names})
+    cv2.polylines = lambda image, polygons, closed, *given: called("polylines")(image, polygons[0], closed, *given)
+    monkeypatch.setitem(sys.modules, "cv2", cv2)
+    monkeypatch.setattr(draw_shapes, "FOLDER", tmp_path)
+    draw_shapes.main()
+    for path in sorted(tmp_path.glob("*.png")):
+        with Image.open(path) as strip:
+            strips.append(f"{path.name} {strip.size} {strip.mode}")
+    check_golden("raven_strokes", "\n".join(parts + strips))
+
+
+def test_what_commands_do_if_not_told_otherwise():
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    lines = (
+        "generate out",
+        "import in",
+        "check",
+        "check in",
+        "show",
+        "show in.npz --png x.png --style raven --seed -3",
+    )
+    parts = [
+        f"{line}: {sorted(vars(parser.parse_args(line.split())).items())}".replace("PosixPath", "") for line in lines
+    ]
+    check_golden("raven_defaults", "\n".join(parts))
