@@ -125,10 +125,10 @@ def rollout(task: Task) -> tuple[str, ...]:
     Raises:
         ValueError: as of ``best``.
     """
-    moves = [best(task, ())]
-    while moves[-1] not in task.truths:
-        moves.append(best(task, moves))
-    return tuple(moves)
+    taken: list[str] = []
+    while not certain(task, taken):  # a name may be a test's and a truth's
+        taken.append(best(task, taken))
+    return (*taken, best(task, taken))
 
 
 @compiled

@@ -36,7 +36,8 @@ def parse_module(text: str) -> ast.Module:
     try:
         return ast.parse(text)
     except SyntaxError as cause:
-        raise NotDataError(f"line {cause.lineno}: is no Python: {cause.msg}") from None
+        where = f"line {cause.lineno}: " if cause.lineno else ""
+        raise NotDataError(f"{where}is no Python: {cause.msg}") from None
     except ValueError as cause:
         raise NotDataError(f"is no Python: {cause}") from None
     except (RecursionError, MemoryError):  # how the parser ends when nested too deeply
