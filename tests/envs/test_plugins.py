@@ -4,11 +4,13 @@ import json
 import os
 import sys
 from importlib.machinery import PathFinder
+from importlib.metadata import EntryPoint
 
 import pytest
 
 from envs import plugins
 from envs.picture import picture_from_description
+from tests.golden import check_said
 
 OURS = {"ours": "json:dumps"}
 
@@ -143,3 +145,67 @@ def test_a_picture_of_another_package_is_rebuilt_by_its_registered_name(folder):
     assert picture.render().shape == (5, 5, 3)
     with pytest.raises(ValueError, match="lines"):
         picture_from_description('{"kind":"lines","version":1,"edge":5}')
+
+
+def test_names_of_packages_and_folders_are_as_on_record(tmp_path, monkeypatch):
+    class Package:
+        def __init__(self, name, *extras):
+            self.name, self.metadata = name, self
+            self.get_all = lambda key: list(extras) if key == "Provides-Extra" and extras else None
+
+    def entry(name, value, package=None):
+        made = EntryPoint(name, value, "raycade.made")
+        object.__setattr__(made, "__dict__", {**made.__dict__, "dist": package})
+        return made
+
+    toys = Package("toys", "big", "cars", "made")
+    installed = [
+        entry("cars", "toys.cars:Cars [big,fast]", toys),
+        entry("made", "toys.made", toys),
+        entry("cars", "toys.cars:Cars", Package("plain")),
+        entry("lone", "lone_module:x"),
+        entry("plain", "json:dumps [none]", Package("plain")),
+    ]
+    monkeypatch.setattr(
+        plugins.importlib.metadata,
+        "entry_points",
+        lambda group, name=None: [each for each in installed if group == each.group and name in (None, each.name)],
+    )
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setenv("PYTHONPATH", "")
+    for name, toml in (
+        ("one", '["raycade.made"]\nours = "one_module:a.b"\n"x.y-z_1" = "one_module"\ncars = "toys.cars:Cars"\n'),
+        ("two", '["raycade.other"]\nx = "y:z"\n'),
+        ("taken", '["raycade.made"]\ncars = "other:Cars"\n'),
+        ("badly", '["raycade.made"]\n"-x" = "y"\n'),
+        ("listed", '"raycade.made" = ["x"]\n'),
+        ("number", '["raycade.made"]\nx = 1\n'),
+        ("again", '["raycade.made"]\nlone = "lone_module:y"\n'),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "plugins.toml").write_text(toml)
+    (tmp_path / "one/one_module.py").write_text("class a:\n    b = 3\n")
+    (tmp_path / "two/lone_module.py").write_text("raise SystemExit(4)\n")
+
+    def placeless(function, *given):
+        try:
+            return function(*given)
+        except ValueError as error:
+            raise ValueError(str(error).replace(str(tmp_path), "PLACE")) from None
+
+    def within(*names, group="raycade.made", **built_in):
+        monkeypatch.setenv("RAYCADE_PLUGINS", os.pathsep.join(["", *(str(tmp_path / name) for name in names)]))
+        plugins._registered.cache_clear()
+        return placeless(plugins.registered, group, built_in)
+
+    def loaded(name, **built_in):
+        within("one", "two", **built_in)
+        return placeless(plugins.load, "raycade.made", name, built_in)
+
+    def missing(name):
+        return plugins.missing_package("raycade.made", name, ModuleNotFoundError(name="wheels"))
+
+    names = {**globals(), "within": within, "loaded": loaded, "missing": missing}
+    check_said("plugins", names)
+    plugins._registered.cache_clear()
+    sys.modules.pop("one_module")
