@@ -20,6 +20,7 @@ from envs.kidgym.oracle import fewest_steps, plan
 from envs.kidgym.render import glyphs, layout, new_skin, skins, sprites
 from envs.kidgym.scene import skin_digest
 from envs.kidgym.tasks import ALL_TASKS
+from envs.kidgym.world import Action, World
 from tests.envs.test_kidgym_pictures import FRAMES
 from tests.golden import check_golden, digest
 
@@ -70,6 +71,53 @@ def test_games_are_what_they_were():
     for task, level in itertools.product(ALL_TASKS, (1, 2, 3)):
         parts.append(f"{task.name} {level} as published: {published_chance(task.name, level):.6g}")
     check_golden("kidgym_games", "\n".join(parts))
+
+
+class Bare(World):
+    """A task that draws nothing."""
+
+    name, title, budgets, goal = "BARE", "Bare", (2, 2, 3, 4), "Wait."
+
+    def build(self, rng):
+        pass
+
+    def choices(self):
+        return [Action("wait", "wait"), Action("rest", "rest")]
+
+    def perform(self, action):
+        return action.verb == "rest"
+
+    def verdict(self):
+        return None
+
+
+def test_a_task_s_defaults_and_refusals_are_those_on_record():
+    parts = []
+    for level in (1, 3, 4):
+        world = Bare(level, 7)
+        parts += [
+            looks(world),
+            f"{world.max_actions} {world.budget} {world.progress()} {world.success} {world.limit!r}",
+        ]
+    parts.append(f"{Bare.levels()} {Bare.levels('balanced')} {Bare.memory} {Bare.variants} {world.frame.to_json()}")
+    world.scene = {cell: Item("wall", str(cell)) for cell in (1, 5, 24)}
+    world.backpack = [Item("key/red"), Item("key/blue")]
+    moves = (
+        "world.pick_up(24)",
+        "world.put_down(1, 24)",
+        "world.pick_up(1)",
+        "world.put_down(0, 5)",
+        "world.walk_to(24)",
+    )
+    moves += ("world.pick_up(5)", "world.pick_up(24)", "world.put_down(2, 24)", "world.pick_up(24)")
+    for move in moves:
+        parts.append(f"{move}: {eval(move)} {world.agent} {world.facing} {world.backpack} {world.scene}")
+    for index in (2, 1, 0, 1, 0):
+        try:
+            parts.append(f"{index}: {world.step(index)} {world.steps} {world.done}")
+        except ValueError as error:
+            parts.append(f"{index}: {error}")
+    check_golden("kidgym_bare", "\n".join(parts))
 
 
 def test_mazes_are_what_they_were():
