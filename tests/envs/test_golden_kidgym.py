@@ -12,6 +12,8 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from envs.kidgym import TASKS, Hint, Item, contact_sheets, make, play_randomly, solve
+from envs.kidgym import decoys as decoys_module
+from envs.kidgym import layout as layout_module
 from envs.kidgym.catalog import counted, words
 from envs.kidgym.chance import chance_at, published_chance
 from envs.kidgym.decoys import Decoys, behind_all_doors, mislead
@@ -19,7 +21,7 @@ from envs.kidgym.layout import lay_out, needs_all
 from envs.kidgym.oracle import fewest_steps, plan
 from envs.kidgym.render import glyphs, layout, new_skin, skins, sprites
 from envs.kidgym.scene import skin_digest
-from envs.kidgym.tasks import ALL_TASKS
+from envs.kidgym.tasks import ALL_TASKS, memory_maze
 from envs.kidgym.world import Action, World
 from tests.envs.test_kidgym_pictures import FRAMES
 from tests.golden import check_golden, digest
@@ -120,7 +122,7 @@ def test_a_task_s_defaults_and_refusals_are_those_on_record():
     check_golden("kidgym_bare", "\n".join(parts))
 
 
-def test_mazes_are_what_they_were():
+def test_mazes_are_what_they_were(monkeypatch):
     parts = []
     for doors, walls, (chests, distractor) in itertools.product(
         (1, 2, 3), (3, 7, 10), ((0, False), (2, False), (0, True))
@@ -141,6 +143,28 @@ def test_mazes_are_what_they_were():
             parts.append(str(lay_out(Random(0), doors, walls, chests, distractor)))
         except ValueError as error:
             parts.append(str(error))
+    monkeypatch.setattr(memory_maze, "ATTEMPTS", 0)
+    for level in (1, 2, 3):
+        world = make("MMA", level, 5)
+        parts.append(
+            f"MMA {level} whose chests stand anywhere: {len(world.scene)} {world.hidden} {digest(looks(world))}"
+        )
+    monkeypatch.setattr(layout_module, "ATTEMPTS", 0)
+    for doors, walls, chests, distractor in ((1, 3, 0, False), (3, 5, 2, False), (2, 9, 0, True), (3, 12, 0, False)):
+        parts.append(f"without attempts: {lay_out(Random(3), doors, walls, chests, distractor)}")
+    monkeypatch.setattr(decoys_module, "ATTEMPTS", 2)
+    with pytest.raises(
+        ValueError, match=r"no maze of 3 doors was found with room for Decoys\(keys=9, doors=9, chests=0\)"
+    ):
+        mislead(Random(0), 3, Decoys(9, 9))
+    world = make("CL", 1, 0)
+    basket = next(cell for cell, item in world.scene.items() if item.sprite == world.belongs[0][1])
+    world.scene = {cell: Item("wall") for cell in range(25) if cell != world.agent} | {basket: world.scene[basket]}
+    world.backpack = [Item(world.belongs[0][0])]
+    put = Action("", "put", basket, 0)
+    parts.append(f"a basket: {world.perform(put)} {world.backpack}")
+    world.scene = {basket: world.scene[basket]}
+    parts.append(f"with a way: {world.perform(put)} {world.backpack} {world.verdict()}")
     check_golden("kidgym_mazes", "\n".join(parts))
 
 
@@ -211,11 +235,10 @@ def test_contact_sheets_are_what_they_were(drawn, monkeypatch, tmp_path, capsys)
     check_golden("kidgym_contact_sheets", "\n".join(parts))
 
 
-def test_frames_of_all_sizes_are_what_they_were():
+def test_a_small_frame_and_signs_are_what_they_were():
     parts = []
-    for frame, cell in ((FRAMES[0], 32), (FRAMES[3], 96)):
-        changed = dataclasses.replace(frame, cell_pixels=cell)
-        parts.append(f"{frame.background} {changed.size} {digest(changed.render().tobytes())}")
+    small = dataclasses.replace(FRAMES[0], cell_pixels=32)
+    parts.append(f"{small.background} {small.size} {digest(small.render().tobytes())}")
     for shown in ("7", "10", "ABCD", "0123456789"):
         parts += [f"{shown} {glyphs.width(shown)}", glyphs.label(shown), glyphs.line(shown, (3, 5), 7, 2, "red")]
     parts += [glyphs.marker(number) for number in range(1, 9)]
