@@ -39,6 +39,38 @@ def npz(**members):
     return "f"
 
 
+def packed(extra=b"", flags=0, signature=b"", crc=None):
+    """An archive of two stored members, changed where it begins."""
+    with zipfile.ZipFile("f", "w") as archive:
+        for name, content in (("one.txt", b"1234"), ("two", b"5")):
+            member = zipfile.ZipInfo(name)
+            member.extra = extra
+            archive.writestr(member, content)
+    content = bytearray(Path("f").read_bytes())
+    listed = content.index(b"PK\x01\x02")
+    content[listed + 8] |= flags
+    content[: len(signature)] = signature
+    if crc is not None:
+        content[listed + 16 : listed + 20] = crc.to_bytes(4, "little")
+    return kept(bytes(content))
+
+
+def written(path, error):
+    """Write a file whole, or end with an error in between."""
+    with disk.whole_file(Path(path)) as beside:
+        beside.write_text("half")
+        if error:
+            raise error
+        beside.write_text("whole")
+
+
+def told(function, *given):
+    try:
+        return shown(function(*given))[:40]
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
 def shown(value):
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name}: {shown(each)}" for name, each in value.items()) + "}"
@@ -50,7 +82,8 @@ def test_files_are_read_and_refused_as_on_record(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", "/home/ann")
     (tmp_path / "folder").mkdir()
     names = {name: value for each in (data, arrays, xml, disk, suggest, files) for name, value in vars(each).items()}
-    check_said("files", {**names, "kept": kept, "npz": npz, "Archive": Archive, "errno": errno}, shown)
+    own = {"kept": kept, "npz": npz, "packed": packed, "written": written, "told": told}
+    check_said("files", {**names, **own, "Archive": Archive, "errno": errno}, shown)
 
 
 def test_published_tasks_are_read_and_refused_as_on_record():

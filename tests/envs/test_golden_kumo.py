@@ -1,16 +1,16 @@
 """What small functions of KUMO say of odd games, domains and modules, on record."""
 
 import argparse
-import ast
 import dataclasses
 import json
+import random
 import shutil
 from pathlib import Path
 
 import gymnasium
 import pytest
 
-from envs.kumo import KumoEnv, exact, names, properties, split
+from envs.kumo import KumoEnv, exact, names, properties, prose, split, structure, vocabulary
 from envs.kumo.domain import Action, State
 from envs.kumo.published import checkout, command, literals, outcomes, source, templates
 from envs.kumo.published.command import printable
@@ -27,6 +27,7 @@ TESTS = (
     Action("d", "str", (State("no", ("d",)), State("yes", ("a", "b", "c")))),
 )
 GAME = Task("toy", ("a", "b", "c", "d"), TESTS, ("no", "yes", "yes", "no"), "c")
+MADE = made_domain()
 HELD = properties.Properties(
     {
         "ant": {"legs": ("6",), "home": ("hill", "wood"), "mm": ("2 to 15",)},
@@ -48,7 +49,7 @@ def connected(*tests, truths=6):
     """A domain of which each test can rule out these truths."""
     named = tuple("abcdefghijklmnopqrst"[:truths])
     actions = [Action(f"{n}", "str", (State("x", tuple(gone)), State("y", ()))) for n, gone in enumerate(tests)]
-    return dataclasses.replace(made_domain(), truths=named, actions=tuple(actions), name="made")
+    return dataclasses.replace(MADE, truths=named, actions=tuple(actions), name="made")
 
 
 def folder(name, **files):
@@ -82,7 +83,13 @@ def test_small_functions_say_what_is_on_record(tmp_path, monkeypatch):
     known = {}
     for module in (literals, outcomes, templates, checkout, source, exact, names, properties, split):
         known |= {name: value for name, value in vars(module).items() if not name.startswith("__")}
-    check_said("kumo_small", {**known, **globals(), "replace": dataclasses.replace, "ast": ast}, plain)
+    modules = {
+        "prose": prose,
+        "structure": structure,
+        "vocabulary": vocabulary,
+        "random": random,
+    }
+    check_said("kumo_small", {**known, **globals(), **modules, "replace": dataclasses.replace}, plain)
 
 
 def test_an_odd_checkout_is_imported_as_on_record(tmp_path, monkeypatch, capsys):
