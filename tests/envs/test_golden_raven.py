@@ -12,7 +12,9 @@ from envs.files import FileError
 from envs.raven import (
     CONFIGURATIONS,
     STYLES,
+    Component,
     Difficulty,
+    Entity,
     Rule,
     draw_shapes,
     enlarged,
@@ -32,7 +34,7 @@ from envs.raven.grammar import with_values
 from envs.raven.published_drawing import published_raster
 from envs.raven.render import slot_centers
 from envs.raven.rules import RULE_GROUPS, narrowed, valid_rules
-from envs.raven.solve import holds, judge
+from envs.raven.solve import Verdict, _follows, holds, judge, view
 from tests.golden import check_golden, digest
 
 LAYOUTS = {layout.name: layout for form in CONFIGURATIONS.values() for layout in form.layouts}
@@ -142,6 +144,25 @@ def test_drawn_problems_are_solved_as_on_record_and_odd_matrices_too():
     for seed, style, level in ((742, "raven", None), (1540, "iraven", None), (437, "iraven", Difficulty(1, 4))):
         problem, tries = draw("distribute_four", seed, style, level)
         parts.append(f"a matrix given up, {seed} {style}: {tries} {problem.target} {digest(repr(problem))}")
+    for name, seed, changing in (
+        ("four", 2, 1),
+        ("four", 43, 1),
+        ("four", 2, 2),
+        ("four", 8, 2),
+        ("nine", 12, 1),
+        ("nine", 19, 1),
+    ):
+        problem, tries = draw(f"distribute_{name}", seed, "iraven", Difficulty(changing))
+        changed = sorted({edit for edits in problem.edits for edit in edits})
+        parts.append(
+            f"{name} {seed}, few attributes to change: {changed} {tries} {problem.target} {digest(repr(problem))}"
+        )
+    for verdict in (Verdict((3, 4, 4, 4), (0, 2, 1, 1)), Verdict((5, 4), (3, 0)), Verdict((2, 2), (1, 1))):
+        parts.append(f"{verdict}: {verdict.answers} {verdict.answer}")
+    turned = Component((Entity(3, 1, 5, 0, 0), Entity(0, 2, 4, 0, 0)), 0)
+    parts.append(f"{[view(turned, name) for name in ('Number', 'Type', 'Size', 'Color')]}")
+    one, two = ((0, 2), (3, 1)), ((0, 1), (1, 2))
+    parts.append(f"{[(step, _follows(one, two, step, 4), _follows(two, one, step, 4)) for step in range(5)]}")
     check_golden("raven_draws", "\n".join(parts))
 
 
