@@ -168,7 +168,7 @@ def test_drawn_problems_are_solved_as_on_record_and_odd_matrices_too():
 
 def test_shapes_and_pictures_are_what_they_were():
     parts = []
-    for layout, angle in itertools.product(LAYOUTS.values(), (0, 6)):
+    for layout, angle in itertools.product(LAYOUTS.values(), (6,)):
         for center in slot_centers(layout)[-1:]:
             drawn = [
                 published_raster(shape, size, 3 * (shape - 2) % 10, angle, layout.extent, center)
@@ -178,8 +178,7 @@ def test_shapes_and_pictures_are_what_they_were():
             parts.append(f"{layout.name} {center} {angle}: {drawn[-1].top} {drawn[-1].left} {digest(inks)}")
     kinds = (
         ("left_center_single_right_center_single", "official", 2),
-        ("up_center_single_down_center_single", "own", 3),
-        ("distribute_nine", "own", 1),
+        ("up_center_single_down_center_single", "own", 2),
     )
     for name, render, scale in kinds:
         problem = load(dataclasses.replace(generate(name, 3).source, render=render))
