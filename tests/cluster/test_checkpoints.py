@@ -518,6 +518,22 @@ def test_a_file_of_weights_counts_only_at_its_exact_length(tmp_path_factory, len
             tensors_of(home)
 
 
+def test_a_checkpoint_of_one_size_that_is_still_written_is_not_taken(tmp_path, monkeypatch):
+    now = 50.0
+    monkeypatch.setattr("cluster.checkpoints.folder.time.monotonic", lambda: now)
+    weights = tmp_path / "checkpoint-5" / "model.safetensors"
+    weights.parent.mkdir()
+    (weights.parent / "config.json").write_text("{}")
+    weights.write_bytes(CONTENT)
+    folder = Folder(tmp_path, settled=2)
+    assert folder.look()[0] == []
+    os.utime(weights, (7, 7))
+    now = 52.0
+    assert folder.look() == ([], {"checkpoint-5": "changed less than 2 s ago"})
+    now = 54.0
+    assert [each.step for each in folder.look()[0]] == [5]
+
+
 def test_a_named_pipe_in_place_of_weights_is_refused_and_not_waited_for(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     os.mkfifo(tmp_path / "model.safetensors")

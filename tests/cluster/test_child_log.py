@@ -9,7 +9,7 @@ import pytest
 
 from cluster.engines.base import HubBusyError
 from cluster.engines.child_log import KEPT, ChildLog
-from cluster.engines.hub_answers import fetch_small_files
+from cluster.engines.hub_answers import HubAnswer, _printed_answer, fetch_small_files
 
 
 def logged(*lines: str, stream: str = "stderr") -> ChildLog:
@@ -42,3 +42,11 @@ def test_small_files_of_a_model_on_the_hub_are_fetched_and_only_a_busy_hub_is_wa
     with pytest.raises(HubBusyError, match="org/m cannot be read") if busy else contextlib.nullcontext() as raised:
         fetch_small_files("org/m", "r")
     assert asked == [("org/m", "r", True)] and (not busy or raised.value.retry_after == 7.0)
+
+
+def test_the_last_refusal_that_the_hubs_client_did_not_try_again_is_told():
+    refused = "HTTP Error {} thrown while requesting {}"
+    lines = [refused.format(503, "HEAD https://hub/a"), refused.format(404, "GET https://hub/b")]
+    assert _printed_answer(lines) == HubAnswer("404 for GET https://hub/b", busy=False)
+    assert _printed_answer(lines[::-1]) == HubAnswer("503 for HEAD https://hub/a", busy=True)
+    assert _printed_answer([*lines, "Retrying in 1s [Retry 1/5]."]) is None

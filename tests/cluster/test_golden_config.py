@@ -70,7 +70,12 @@ def test_settings(capsys):
         *({"tracker": {"type": "x"}}, {"tracker": {"type": "wandb", "projekt": "p"}}, {"tracker": {"project": "p"}}),
         *({"baselines": ["random", "oracle"]}, {"baselines": ["orcale"]}, {"baselines": "random"}, {"baselines": None}),
         *({"model.name": "oracle"}, {"model.engine": None}, {"model.engine": None, "model.name": "oracle"}),
-        *({"model.engine": None, "model.name": "human"}, {"model.name": "human-a"}, {"decoding": "choice"}),
+        *(
+            {"model.engine": None, "model.name": "human"},
+            {"model.name": "human"},
+            {"model.name": "human-a"},
+            {"decoding": "choice"},
+        ),
         *({"model.engine": "vllm"}, {"model.engine.type": "nope"}, {"model.engine.sped": 1}, {"model.engine.type": 3}),
         *(
             {"model.engine": {**PAID, "headers": None}},

@@ -14,7 +14,7 @@ import pytest
 import raycade
 from cluster.errors import UserError
 from cluster.notebook import EpisodeOfRun, NotebookRun, html
-from cluster.notebook.frames import OF_EPISODE, episodes_table, turns_table
+from cluster.notebook.frames import OF_EPISODE, as_frame, episodes_table, turns_table
 from cluster.storage.stored_run import Run
 from evals.figures import Figure
 from evals.stats.intervals import Estimate
@@ -50,6 +50,12 @@ def test_rows_keep_their_types_and_turns_name_their_episodes(folder):
     assert turns.schema.field("turn").type == pa.int32() and "prompt" not in turns.schema.names
     assert len(run.turns((), "arrow")) == len(told)
     assert "prompt" in run.turns(frame="arrow").schema.names
+
+
+def test_whole_numbers_keep_their_digits_where_some_are_missing():
+    pytest.importorskip("pandas")
+    column = as_frame(pa.table({"seed": pa.array([None, 2**60 + 1], pa.int64())}), "pandas")["seed"]
+    assert column.isna().tolist() == [True, False] and column.iloc[1] == 2**60 + 1
 
 
 def test_each_turn_is_a_row_that_names_its_episode():

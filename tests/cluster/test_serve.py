@@ -1,5 +1,6 @@
 """`raycade serve`: games that programs play from outside have the same rows as games of a run, and nothing of them leaks."""
 
+import argparse
 import asyncio
 import contextlib
 import copy
@@ -19,11 +20,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from pydantic import ValidationError
 from rich.console import Console
 
 from cluster import stop_signals
 from cluster.commands import serve
-from cluster.commands.serve import serve_overrides
+from cluster.commands.serve import _limits, serve_overrides
 from cluster.config.model import ModelSettings, ReplicaNeeds
 from cluster.config.settings import check_environment, load_settings
 from cluster.engines.base import Sampling
@@ -771,6 +773,17 @@ def test_what_cannot_be_served_is_named(given_words: list[str], named: str) -> N
 def test_options_that_cannot_be_are_named(words, capsys) -> None:
     code, _, err = run_here(capsys, "serve", *words, "suite=kidgym", "player=a")
     assert code == 2 and words[0] in err
+
+
+def test_each_limit_is_the_option_of_its_name() -> None:
+    options = argparse.Namespace(turn_timeout=5.0, episode_timeout=70.0, attempts=2)
+    assert _limits(options) == Limits(turn_seconds=5.0, episode_seconds=70.0, attempts=2)
+
+
+@pytest.mark.parametrize(("cost", "sound"), [(0, True), (1e9, True), (-1e-9, False), (1.1e9, False)])
+def test_an_answer_may_cost_nothing(cost: float, sound: bool) -> None:
+    with contextlib.nullcontext() if sound else pytest.raises(ValidationError):
+        assert Answer.model_validate({"text": "red", "cost": cost}).cost == cost
 
 
 @pytest.mark.parametrize("name", ["oracle", "human"])

@@ -1,5 +1,6 @@
 """The game plays by its rules, as a plain object and in Gymnasium."""
 
+import dataclasses
 import re
 
 import gymnasium
@@ -33,6 +34,12 @@ def test_naming_another_truth_loses_and_ends_the_game(tasks):
         with pytest.raises(ValueError, match="the game is over"):
             move()
     assert not game.won
+
+
+def test_each_of_several_valid_truths_wins(tasks):
+    first, second, third, *_ = tasks[0].truths
+    task = dataclasses.replace(tasks[0], valid_truth=first, also_valid=(second,))
+    assert [Game(task).predict(name) for name in (first, second, third)] == [True, True, False]
 
 
 def test_names_that_the_task_does_not_have_are_refused_and_cost_nothing(tasks):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from cluster.engines.providers.bedrock import _with_bytes
 from cluster.runner.model_player import request_for
 from evals.suite import plan_for, play_episode
 from evals.suites.kidgym import KidGymSuite
@@ -124,3 +125,9 @@ async def test_label_scores_come_from_the_most_likely_tokens(stub, name, setting
     scores = reply.label_scores
     assert (reply.text, scores.exact, scores.argmax_is_label) == ("A", False, True)
     assert scores.logprobs[:2] == (TOP["A"], TOP["B"]) and scores.logprobs[2] != scores.logprobs[2]
+
+
+def test_pictures_and_encrypted_thoughts_are_bytes_for_bedrock():
+    sent = {"a": [{"redactedContent": "YWI="}, {"image": {"source": {"bytes": "YWI="}}}, {"text": "YWI="}]}
+    told = {"a": [{"redactedContent": b"ab"}, {"image": {"source": {"bytes": b"ab"}}}, {"text": "YWI="}]}
+    assert _with_bytes(sent) == told

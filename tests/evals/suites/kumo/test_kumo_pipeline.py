@@ -598,6 +598,9 @@ def test_books_are_read_judged_and_written_as_on_record():
         parts += ["", f"# Table, {name}", *wrong, *compare(table, TASK)]
     spelled = {ACTION.name.upper(): {STATE.text.upper(): [truth.lower() for truth in STATE.rules_out]}}
     assert table_from(spelled, TASK) == ({ACTION.name: {STATE.text: frozenset(STATE.rules_out)}}, [])
+    another = next(state for state in ACTION.states if state is not STATE).text
+    twice = {ACTION.name: {STATE.text: []}, ACTION.name.lower(): {another: []}}
+    assert table_from(twice, TASK) == ({ACTION.name: {STATE.text: frozenset(), another: frozenset()}}, [])
     parts += ["", *(str(table_from(wrong, TASK)) for wrong in ([], {"Nothing": {}}, {ACTION.name: []}))]
     states = [ReadBack("equal"), ReadBack("differs", ("extra: x",)), ReadBack("unreadable", ("unclear: x",))]
     for lint, one, two in itertools.product(([], ["misspelled: x"]), states, states):
