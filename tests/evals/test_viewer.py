@@ -25,7 +25,7 @@ from evals.archive.chunks import read_chunk
 from evals.archive.export import export
 from evals.conversation import Record
 from evals.ledger.parts import write_part
-from evals.ledger.records import records_to_table
+from evals.ledger.records import plan_to_table, records_to_table
 from evals.live import Began, Numbers, PlayedLine
 from evals.suites.kidgym import rerender_episode
 from evals.types import Episode, Outcome
@@ -34,7 +34,7 @@ from evals.viewer import index, schema
 from evals.viewer.episode import stored_row
 from evals.viewer.filters import filter_of
 from evals.viewer.index import EpisodeIndex
-from evals.viewer.runs import ViewedRun, unread_parts
+from evals.viewer.runs import ViewedRun, arrivals, unread_parts
 from evals.viewer.schema.typescript import typescript
 from evals.viewer.search import SEARCHES_KEPT, TextSearches, places_with
 from evals.viewer.server import STATIC, Viewer, make_app
@@ -827,6 +827,18 @@ def test_turns_that_cannot_be_shown_are_told_in_words(tmp_path):
     part.write_bytes(write_part([nothing], nothing.schema))
     answer = ask("episode", at=f"{row['run']}/{row['episode_id']}")
     assert answer.status_code == 500 and "turns is null" in answer.json()["error"]
+
+
+def test_each_row_of_a_large_run_arrives_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("evals.viewer.runs.ROWS_AT_FIRST", 2)
+    monkeypatch.setattr("evals.viewer.runs.ROWS_AT_ONCE", 7)
+    plan, rows = calm_rows()
+    path = write_run(tmp_path / "run", plan, rows.slice(0, 3))
+    for number in range(1, len(rows) // 3 + 1):
+        add_part(path, number + 1, rows.slice(3 * number, 3))
+    run = viewed(path)
+    sizes = [len(each.rows) for each in arrivals(run, unread_parts(run), plan_to_table(plan))]
+    assert sum(sizes) == len(rows) and sizes[0] <= 3 and {7 <= size <= 9 for size in sizes[1:-1]} == {True}
 
 
 def test_a_run_without_an_episode_is_shown_as_that(tmp_path):
