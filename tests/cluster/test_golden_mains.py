@@ -431,7 +431,7 @@ class Asked:
     max_num_seqs = 2
 
     def __init__(self, said, trouble=None):
-        self.said, self.trouble, self.at_once, self.settled = said, trouble, 0, 0
+        self.said, self.trouble, self.at_once, self.most_at_once, self.settled = said, trouble, 0, 0, 0
 
     def add_spent_elsewhere(self, total, highest):
         self.said("-> spent elsewhere", total, highest)
@@ -451,7 +451,8 @@ class Asked:
 
     async def complete(self, request):
         self.at_once += 1
-        self.said("-> complete", request, "at once", self.at_once)
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        self.said("-> complete", request)
         await asyncio.sleep(60 if self.trouble else 0.01)
         self.at_once -= 1
         if request == "request of 1":
@@ -459,7 +460,7 @@ class Asked:
         return Reply(f"<think>Hm.</think>answer to {request}")
 
     async def close(self):
-        self.said("-> close")
+        self.said("-> close after", self.most_at_once, "at once")
 
 
 def test_turns_are_asked_again_as_on_record(said, monkeypatch, tmp_path):
