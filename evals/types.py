@@ -56,8 +56,8 @@ class Episode:
     index: int
     repeat: int
     seed: int
-    """Of the puzzle: episodes of one task with one seed are about the same puzzle, and so are not independent; 0 where nothing
-    is drawn."""
+    """Seed of the environment, equal for all players and repeats. Episodes of one task with one seed are about the same puzzle,
+    and so are not independent; 0 where nothing is drawn."""
     fingerprint: str
     budget: int
     """Most steps that the game allows."""

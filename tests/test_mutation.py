@@ -1,11 +1,15 @@
 """Changes that mutation testing makes: each in one line, each can be parsed, and none at import."""
 
 import ast
+from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.mutation.changes import all_changes, changes_in
+from benchmarks.mutation import plugin
+from benchmarks.mutation.__main__ import table_of
+from benchmarks.mutation.changes import Change, all_changes, changes_in
 from tests.golden import check_golden
 
 ODD = '''
@@ -69,3 +73,33 @@ def test_a_change_leaves_all_other_lines_as_they_are(tmp_path_factory, seed, sha
         before, after = source.decode().splitlines(), changed.decode().splitlines()
         differing = [line for line, (one, other) in enumerate(zip(before, after, strict=True), 1) if one != other]
         assert differing == [change.line]
+
+
+def test_shares_are_of_all_changes_of_which_something_can_be_told():
+    ends = ["noticed"] * 3 + ["survived"] * 2 + ["not run", "unknown"]
+    results = [(Change("evals/stats/a.py", 1, 0, 1, "", ""), end, "", 1) for end in ends]
+    results.append((Change("cluster/cli.py", 1, 0, 1, "", ""), "unknown", "", 1))
+    assert table_of(results).rows == (
+        ("all", 6, 3, 2, 1, 0.5),
+        ("cluster", 0, 0, 0, 0, None),
+        ("cluster/cli.py", 0, 0, 0, 0, None),
+        ("evals", 6, 3, 2, 1, 0.5),
+        ("evals/stats", 6, 3, 2, 1, 0.5),
+    )
+
+
+@pytest.mark.parametrize(
+    ("told", "verdict"),
+    [
+        ([[("failed", "test")]], ("noticed", "test")),
+        ([[("passed", "")]], ("survived", "")),
+        ([[("unknown", "")]], ("unknown", "")),
+        ([[], [("passed", "")]], ("noticed", "")),
+        ([[], []], ("unknown", "")),
+    ],
+)
+def test_a_change_is_noticed_where_its_tests_fail_or_hang_with_it_alone(told, verdict, monkeypatch):
+    monkeypatch.setattr(plugin, "_in_child", lambda work: told.pop(0))
+    change = Change("a.py", 1, 0, 1, "", "")
+    assert plugin._verdict(change, b"", ["test"], {}, Path()) == verdict and not told
+    assert plugin._verdict(change, b"", [], {}, Path()) == ("not run", "")
