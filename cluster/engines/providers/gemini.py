@@ -78,7 +78,7 @@ class GeminiEngine(ProviderEngine):
         known |= {field.alias for field in types.GenerateContentConfig.model_fields.values() if field.alias}
         unknown = sorted(set(extra_body) - known)
         if unknown:
-            raise ValueError(f"model.engine.extra_body: Google's client knows no {' and no '.join(unknown)}")
+            raise ValueError(f"model.engine.extra_body: Google's client has no field {' or '.join(unknown)}")
 
     @property
     def thinks(self) -> bool:
