@@ -18,7 +18,7 @@ from cluster import stop_signals, streams
 from cluster.commands.arguments import ADD_ARGUMENTS
 from cluster.completion import complete_overrides, completed_command, offer_completion
 from cluster.console import show, warn
-from cluster.errors import BAD_INPUT, INTERRUPTED, RUN_FAILED, RunFailedError, UserError
+from cluster.errors import BAD_INPUT, CONTINUE, INTERRUPTED, RUN_FAILED, ResumableError, RunFailedError, UserError
 from envs import plugins
 from envs.files import FileError
 from envs.suggest import did_you_mean
@@ -158,7 +158,7 @@ def _main(words: list[str]) -> int:
         code = BAD_INPUT
     except RunFailedError as error:
         print(f"error: {printable(str(error))}", file=sys.stderr)
-        code = RUN_FAILED
+        code = CONTINUE if isinstance(error, ResumableError) else RUN_FAILED
     except ModuleNotFoundError as error:  # a suite's command without the suite's extra
         print(f"error: {plugins.missing_package(SUITE_COMMANDS, words[0], error)}", file=sys.stderr)
         code = BAD_INPUT

@@ -15,8 +15,8 @@ from cluster.config.model import ModelSettings, make_model
 from cluster.config.plan import make_suite
 from cluster.config.stored import stored_sections
 from cluster.console import show
-from cluster.engines.base import Engine, EngineError
-from cluster.errors import RunFailedError, UserError
+from cluster.engines.base import Engine, EngineError, EngineWaitsError
+from cluster.errors import ResumableError, RunFailedError, UserError
 from cluster.runner.model_player import Decoding, request_for
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.spending import Spending, SpendingJournal, check_journal
@@ -37,12 +37,20 @@ def main(options: argparse.Namespace) -> None:
     """Ask, and print the tables."""
     if not 0 < options.share <= 1:
         raise UserError(f"--share {options.share:g}: must be above 0 and at most 1")
-    asked, failed = retest(Run(options.run_dir), options.share, options.seed, options.overrides)
+    asked, failed, stopped = retest(Run(options.run_dir), options.share, options.seed, options.overrides)
+    if stopped and not asked:
+        raise ResumableError(f"no turn was answered: {stopped}")
     show([agreement_table(asked, failed), disagreement_table(asked, options.turns)])
+    if stopped:
+        raise ResumableError(f"stopped early: {stopped}; the tables show the turns that were answered until then")
 
 
-def retest(run: Run, share: float, seed: int = 0, overrides: Sequence[str] = ()) -> tuple[list[Again], int]:
-    """Ask a share of a run's turns again; returns what came back, and how many turns could not be answered.
+def retest(run: Run, share: float, seed: int = 0, overrides: Sequence[str] = ()) -> tuple[list[Again], int, str]:
+    """Ask a share of a run's turns again.
+
+    Returns:
+        What came back; how many turns could not be answered; and why the engine stopped before all were asked, for
+        example at the spend cap (empty if all were asked).
 
     Raises:
         UserError: there is no run, it was played without an engine, or has no turns yet; or its configuration names
@@ -132,7 +140,7 @@ class _Job:
 
 async def _ask_all(
     model: ModelSettings, decoding: Decoding, jobs: Sequence[_Job], journal: SpendingJournal | None
-) -> tuple[list[Again], int]:
+) -> tuple[list[Again], int, str]:
     engine = model.make_engine()
     keeping = asking = None
     try:
@@ -164,8 +172,9 @@ async def _ask_all(
                 await _note(engine, journal, 0)
         finally:
             await engine.close()
-    answered = [one for one in found if one is not None]
-    return answered, len(found) - len(answered)
+    stopped = [str(one) for one in found if isinstance(one, EngineWaitsError)]
+    answered = [one for one in found if one is not None and not isinstance(one, EngineWaitsError)]
+    return answered, found.count(None), stopped[0] if stopped else ""
 
 
 async def _keep_journal(engine: Engine, journal: SpendingJournal) -> None:
@@ -182,10 +191,15 @@ async def _note(engine: Engine, journal: SpendingJournal, covered: int, seconds:
     return account.number
 
 
-async def _ask(engine: Engine, decoding: Decoding, job: _Job, slots: asyncio.Semaphore) -> Again | None:
+async def _ask(
+    engine: Engine, decoding: Decoding, job: _Job, slots: asyncio.Semaphore
+) -> Again | EngineWaitsError | None:
+    """The new answer; None where the turn could not be answered, the error where the engine asks nothing more."""
     async with slots:
         try:
             reply = await engine.complete(request_for(job.turn, decoding))
         except PlayerError:
             return None
+        except EngineWaitsError as error:  # what other turns were answered, and paid for, is still shown
+            return error
     return await job.compared(separate_reasoning(reply))

@@ -26,7 +26,7 @@ from cluster.commands import (
     trained_on,
     upload,
 )
-from cluster.engines.base import Account, EngineError
+from cluster.engines.base import Account, EngineError, SpendCapReachedError
 from cluster.errors import RunFailedError, UserError
 from cluster.scaffold import new
 from evals.notes import NoteError
@@ -453,8 +453,10 @@ class Asked:
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         self.said("-> complete", request)
-        await asyncio.sleep(60 if self.trouble else 0.01)
+        await asyncio.sleep(0.01 if self.trouble in (None, "cap") else 60)
         self.at_once -= 1
+        if self.trouble == "cap" and request == "request of 2":
+            raise SpendCapReachedError("10.00 of 10.00")
         if request == "request of 1":
             raise PlayerError("too long")
         return Reply(f"<think>Hm.</think>answer to {request}")
@@ -468,17 +470,20 @@ def test_turns_are_asked_again_as_on_record(said, monkeypatch, tmp_path):
         said.tried(share, retest.main, options(share=share))
     runs_at(said, monkeypatch, retest)
     stand_ins(monkeypatch, said, retest, "show agreement_table disagreement_table")
-    found = said.calls("retest", (["again"], 3))
-    monkeypatch.setattr(retest, "retest", found)
-    for share in (0.001, 1.0):
-        retest.main(options(run_dir="RUN", share=share, seed=4, overrides=["a=1"], turns=9))
+    for share, asked, stopped in (
+        (0.001, ["again"], ""),
+        (1.0, ["again"], "the cap is reached"),
+        (1.0, [], "the cap is reached"),
+    ):
+        monkeypatch.setattr(retest, "retest", said.calls("retest", (asked, 3, stopped)))
+        said.tried(stopped, retest.main, options(run_dir="RUN", share=share, seed=4, overrides=["a=1"], turns=9))
     monkeypatch.setattr(retest, "request_for", lambda turn, decoding: f"request of {turn}")
 
     async def compared(reply):
         return f"compared {reply.text} after {reply.reasoning}"
 
     jobs = [SimpleNamespace(turn=number, compared=compared) for number in range(3)]
-    for paid, trouble in ((False, None), (True, None), (False, "start"), (True, "journal")):
+    for paid, trouble in ((False, None), (True, None), (True, "cap"), (False, "start"), (True, "journal")):
         engine = Asked(said, trouble)
         journal = Thing(said, "journal", before=SimpleNamespace(total=7.0, highest=2.0)) if paid else None
         model = SimpleNamespace(name="m", make_engine=lambda engine=engine: engine)

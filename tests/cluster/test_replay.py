@@ -69,7 +69,7 @@ def turns(run_dir):
 
 @pytest.mark.slow
 def test_the_same_engine_agrees_with_itself(run_dir, capsys):
-    asked, failed = retest(Run(run_dir), 1.0)
+    asked, failed, _ = retest(Run(run_dir), 1.0)
     assert failed == 0 and len(asked) == turns(run_dir)
     assert all(one.same_text and one.same_action and one.old_action is not None for one in asked)
     code, out, err = run_here(capsys, "retest", str(run_dir), "--share", "0.5")
@@ -85,7 +85,7 @@ def test_another_model_is_found_out(run_dir, monkeypatch):
         raise PlayerError("no")
 
     monkeypatch.setattr(SimulatedEngine, "complete", complete)
-    asked, failed = retest(Run(run_dir), 1.0)
+    asked, failed, _ = retest(Run(run_dir), 1.0)
     assert len(asked) == 4 and failed == turns(run_dir) - 4
     assert not any(one.same_text for one in asked)
     assert all(one.new_action and f"<ANSWER>{one.new_action}</ANSWER>" == one.new_text for one in asked)
