@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cluster.checkpoints import SETTLED
+from cluster.errors import RunFailedError
 from envs.files import Bounds, FileError, open_regular, parse_json, read_bytes, read_json, real_path
 from evals.types import stable_hash
 
@@ -65,9 +66,18 @@ class Folder:
         return f"changed less than {self.settled:g} s ago"
 
     def look(self) -> tuple[list[Checkpoint], dict[str, str]]:
-        """Complete checkpoints in the order of their steps, and why each other folder with a step is not complete yet."""
+        """Complete checkpoints in the order of their steps, and why each other folder with a step is not complete yet.
+
+        Raises:
+            RunFailedError: the folder is not there anymore, or cannot be read.
+        """
         found, waiting = [], {}
-        for path in self.path.iterdir():
+        try:
+            paths = list(self.path.iterdir())
+        except OSError as error:
+            gone = f"{self.path}: cannot be read anymore ({error.strerror}); once it can, the same command goes on"
+            raise RunFailedError(gone) from error
+        for path in paths:
             step = step_of(path.name)
             if step is None or not path.is_dir():
                 continue

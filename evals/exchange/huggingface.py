@@ -22,12 +22,12 @@ from jinja2 import Environment, StrictUndefined
 from evals.errors import SuiteError
 from evals.exchange.carried import NAME, carry_episode, row_json
 from evals.exchange.scores import Score, known, main_score, scores_of
-from evals.exchange.source import COMMON_LOSS, PROJECT, Said, Source, messages_of, picture_key, png, safe_name
+from evals.exchange.source import EARLIER_ATTEMPTS, PROJECT, Said, Source, messages_of, picture_key, png, safe_name
 from evals.ledger.columns import COLUMNS
 from evals.printable import printable
 
 LOSS = (
-    COMMON_LOSS,
+    EARLIER_ATTEMPTS,
     "Columns of a suite that are no numbers, truth values or texts, and label probabilities, stand in `raycade` alone.",
     "Pictures are repeated in each episode that shows them.",
 )

@@ -27,8 +27,10 @@ ROWS_AT_ONCE = 32
 PICTURES_KEPT = 256
 """Rendered pictures that are kept, since games show the same one again."""
 PROJECT = "raycade"
-COMMON_LOSS = "Earlier attempts at episodes that were played again, and which session played a row."
+EARLIER_ATTEMPTS = "Earlier attempts at episodes that were played again."
 """What no format takes."""
+COMMON_LOSS = "Earlier attempts at episodes that were played again, and which session played a row."
+"""What formats without a column for the session do not take."""
 
 
 @dataclass(frozen=True)

@@ -532,6 +532,8 @@ def test_a_checkpoint_of_one_size_that_is_still_written_is_not_taken(tmp_path, m
     assert folder.look() == ([], {"checkpoint-5": "changed less than 2 s ago"})
     now = 54.0
     assert [each.step for each in folder.look()[0]] == [5]
+    with pytest.raises(RunFailedError, match="cannot be read anymore"):
+        Folder(tmp_path / "renamed").look()
 
 
 def test_a_named_pipe_in_place_of_weights_is_refused_and_not_waited_for(tmp_path):
