@@ -90,6 +90,22 @@ def test_games_of_a_plan_are_told_from_those_of_a_secret_by_their_seeds(tmp_path
         assert table.rows == (row,) and others == row[2]
 
 
+def test_each_suite_of_a_bundle_is_checked(tmp_path):
+    file = tmp_path / "secret"
+    new_challenge(file)
+    sections = [{"type": name, **SUITES[name]} for name in ("kidgym", "kumo")]
+    sealed = [{**sections[0], "seeds": f"sealed:{file}"}, {**sections[1], "seeds": f"sealed:{file}"}]
+    names = ("suite", "task", "level", "index", "seed")
+    for suites, rows in (
+        (sealed, (("kidgym", 3, 0, "yes"), ("kumo", 3, 0, "yes"))),
+        ([sealed[0], sections[1]], (("kidgym", 3, 0, "yes"), ("kumo", 0, 3, "NO"))),
+    ):
+        plan = make_suite({"type": "bundle", "name": "both", "suites": suites}).plan()
+        planned = pa.Table.from_pylist([{name: getattr(episode, name) for name in names} for episode in plan])
+        run = SimpleNamespace(path=tmp_path, planned=planned, config={"suite": {"type": "bundle", "name": "both", "suites": sections}})
+        assert check_run(run, file, commitment_of(read_secret(file)))[0].rows == rows
+
+
 @pytest.mark.slow
 def test_a_run_is_checked_for_sealed_games(tmp_path):
     file = tmp_path / "secret"

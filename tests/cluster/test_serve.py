@@ -36,7 +36,7 @@ from cluster.observe.tracker import Watcher
 from cluster.serve import commits as commits_module
 from cluster.serve import host
 from cluster.serve.commits import Commits
-from cluster.serve.games import KEPT_SECONDS, Games
+from cluster.serve.games import KEPT_SECONDS, WAIT_SECONDS, Games
 from cluster.serve.host import listen, over_http, token_of
 from cluster.serve.limits import LOOPBACK, Limits
 from cluster.serve.shown import new_messages
@@ -281,11 +281,11 @@ async def test_a_client_waits_for_a_game_that_may_come_back() -> None:
     await asyncio.sleep(0.01)
     assert not waiting.done()
     assert (await served.client.delete(f"/v1/sessions/{game['session']}")).status_code == 204
-    again = await waiting
+    again = await asyncio.wait_for(waiting, WAIT_SECONDS / 2)
     assert again["episode"] == game["episode"] and again["session"] != game["session"]
     waiting = asyncio.create_task(served.open())
     await served.play(again)
-    assert await waiting == {"session": None, "over": True}
+    assert await asyncio.wait_for(waiting, WAIT_SECONDS / 2) == {"session": None, "over": True}
 
 
 async def test_a_named_episode_is_played_once() -> None:
@@ -548,15 +548,22 @@ async def test_a_tool_says_what_is_wrong(tool: str, arguments: dict, said: str) 
 
 
 @pytest.mark.parametrize(
-    ("body", "token", "status"), [("[" * 100_000, TOKEN, 400), ("x" * (9 << 20), TOKEN, 413), ("{}", "none", 401)]
+    ("body", "token", "status", "said"),
+    [
+        ("[" * 100_000, TOKEN, 400, "the body: holds more than 100,000 values"),
+        ("x" * (9 << 20), TOKEN, 413, ""),
+        ("{}", "none", 401, ""),
+        ("{}", TOKEN, 400, "Validation error"),
+    ],
 )
-async def test_bodies_for_mcp_are_bounded_too(body: str, token: str, status: int) -> None:
+async def test_bodies_for_mcp_are_bounded_too(body: str, token: str, status: int, said: str) -> None:
     served = Served(SUITES["toy"])
     mcp = Tools(served.games, "agent", False).over_http()
     app = Web(served.games, "agent", False).app(TOKEN, ["testserver"], mcp)
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     async with mcp.running(), httpx.AsyncClient(transport=httpx.ASGITransport(app), headers=headers) as client:
-        assert (await client.post("http://testserver/mcp", content=body)).status_code == status
+        answer = await client.post("http://testserver/mcp", content=body)
+        assert answer.status_code == status and said in answer.text
 
 
 @contextlib.asynccontextmanager

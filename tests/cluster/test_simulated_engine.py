@@ -7,7 +7,7 @@ import math
 import pytest
 
 from cluster.engines.base import EngineDiedError, EngineError, Request, Sampling
-from cluster.engines.simulated import SimulatedEngine, prompt_length
+from cluster.engines.simulated import PrefixCache, SimulatedEngine, prompt_length
 from cluster.engines.testing import check_engine
 from evals.types import LabelScores, message
 
@@ -73,6 +73,12 @@ async def test_a_growing_chat_hits_the_prefix_cache():
     longer = (*chat, message("assistant", "y" * 40), message("user", "z" * 40))
     reply = await engine.complete(Request("b", longer))
     assert (reply.prompt_tokens, reply.cached_tokens) == (120, 100)
+
+
+def test_the_prefix_cache_forgets_what_was_not_used_for_longest():
+    cache = PrefixCache(250)
+    chats = {name: (message("user", name * 400),) for name in "abc"}  # 100 tokens each
+    assert [cache.admit(chats[name]) for name in "abacab"] == [0, 0, 100, 0, 100, 0]
 
 
 @pytest.mark.slow
