@@ -102,7 +102,9 @@ def test_each_suite_of_a_bundle_is_checked(tmp_path):
     ):
         plan = make_suite({"type": "bundle", "name": "both", "suites": suites}).plan()
         planned = pa.Table.from_pylist([{name: getattr(episode, name) for name in names} for episode in plan])
-        run = SimpleNamespace(path=tmp_path, planned=planned, config={"suite": {"type": "bundle", "name": "both", "suites": sections}})
+        run = SimpleNamespace(
+            path=tmp_path, planned=planned, config={"suite": {"type": "bundle", "name": "both", "suites": sections}}
+        )
         assert check_run(run, file, commitment_of(read_secret(file)))[0].rows == rows
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from cluster.engines.providers import prices
 from cluster.engines.providers.price_table import read_price_table
 from envs.files import FileError
 
@@ -22,6 +23,15 @@ def test_a_price_table_is_read_in_its_shape(tmp_path):
     path.write_text(TABLE)
     section = read_price_table(path).providers["openai"]
     assert (section.batch, section.models["gpt"].prompt, section.models["gpt"].long.above) == (0.5, 2.5, 1000)
+
+
+def test_a_dated_name_has_its_own_row_or_that_of_the_name(tmp_path, monkeypatch):
+    path = tmp_path / "prices.yaml"
+    path.write_text(f"{TABLE}      gpt-2026-05-01: {{prompt: 7, completion: 8}}\n")
+    monkeypatch.setattr(prices, "table", lambda: read_price_table(path))
+    names = ("gpt", "gpt-2026-05-01", "gpt-2026-05-02", "gpt-20260502", "gpt-2026", "other")
+    found = [row and row.prompt for row in (prices.listed("openai", name) for name in names)]
+    assert found == [2.5, 7, 2.5, 2.5, None, None]
 
 
 @pytest.mark.parametrize(
