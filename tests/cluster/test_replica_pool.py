@@ -246,6 +246,21 @@ def test_a_gpu_is_given_up_at_its_third_failure_in_a_row_once_anything_has_start
     assert found == ["retry", "retry", "give up the GPU"]
 
 
+def test_a_replica_without_gpus_is_tried_again_as_long_as_others_play():
+    failures = StartFailures()
+    failures.started("a", Place("n", "host", ("0",), ()))
+    found = {failures.failed("b", Place("n", "host", (), ()), EngineError("broken")) for _ in range(5)}
+    assert found == {"retry"}
+
+
+def test_what_a_busy_hub_asked_for_ends_with_another_failure():
+    failures, pauses = StartFailures(), []
+    for reason in (HubBusyError("busy", retry_after=45.0), EngineError("Address already in use")):
+        failures.failed("slot", None, reason)
+        pauses.append(failures.backoff("slot"))
+    assert pauses == [45, 4]
+
+
 async def test_one_broken_gpu_of_eight_is_given_up_by_name_and_the_others_play(monkeypatch, capsys):
     made = keeping(monkeypatch, [], replicas=8)
     monkeypatch.setattr(pool_module.capacity, "replicas_that_fit", lambda model: 8)

@@ -6,7 +6,8 @@ import pytest
 
 from envs.kidgym import Item, make, solve
 from envs.kidgym.tasks.placement import RING
-from evals.suites.kidgym.mistakes import BLOCKED, FULL, MISFIT, Step, miscount, refusal, slip
+from evals.suites.kidgym import mistakes
+from evals.suites.kidgym.mistakes import BLOCKED, FULL, MISFIT, Slip, Step, miscount, refusal, slip
 
 
 def played(world, *actions):
@@ -33,6 +34,13 @@ def test_the_lost_step_is_the_first_from_which_perfect_play_cannot_win_any_more(
         assert slip(steps) is None, "one step may be wasted"
         steps += played(world, found(world, lambda action: not world.copy().take(action).accepted))
         assert slip(steps).step == 4
+
+
+def test_the_step_that_lost_a_task_without_kinds_of_mistakes_is_counted_from_one(monkeypatch):
+    monkeypatch.setattr(mistakes, "_RULES", {})
+    world = make("PL", 1, 0)
+    wrong = found(world, lambda action: action != solve(world)[0])
+    assert slip(played(world, wrong)) == Slip(1, "wrong action")
 
 
 def test_causes_of_refusal():

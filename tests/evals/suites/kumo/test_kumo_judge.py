@@ -119,6 +119,11 @@ def test_by_the_guarantee_an_answer_may_be_certain_earlier():
 # --- shortcuts -------------------------------------------------------------------------------------------------------
 
 
+def test_what_is_too_large_to_search_has_no_regret(monkeypatch):
+    monkeypatch.setattr(exact, "values", lambda *_: None)
+    assert judge(GAME, ["split", "nothing"], None, search=True, guarantee=True).regret[0] is None
+
+
 @pytest.mark.parametrize("valid", [1, 2])
 @pytest.mark.parametrize("seed", range(4))
 def test_odds_count_the_combinations_of_outcomes_that_leave_as_many_truths_as_are_valid(seed, valid):
