@@ -90,9 +90,12 @@ def what_differs(source: Run, settings: Settings) -> list[str]:
     same = planned & {episode.id for episode in settings.plan}
     found: list[str] = []
     if len(same) < max(len(planned), len(settings.plan)):
-        found.append(
-            f"episodes: {len(same)} of {len(planned)} have the same id (settings or versions of prompts differ)"
-        )
+        text = f"episodes: {len(same)} of {len(planned)} have the same id"
+        if len(same) < len(planned):
+            text += " (settings or versions of prompts differ)"
+        if len(settings.plan) != len(planned):
+            text += f"; {len(settings.plan)} are planned now"
+        found.append(text)
     ids: list[Any] = [session["id"] for session in source.sessions]
     found += changes(source.sessions, ids, parse_yaml(settings.config, "config"))
     if not found:

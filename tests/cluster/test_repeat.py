@@ -6,13 +6,14 @@ import pytest
 import yaml
 
 from cluster.cli import main
-from cluster.commands.repeat import repeated_settings
+from cluster.commands.repeat import repeated_settings, what_differs
 from cluster.config.settings import load_settings
 from cluster.errors import UserError
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
 from cluster.storage.surroundings import surroundings
 from envs.files import FileError
+from tests.said import Said
 
 KUMO = [
     "suite=kumo",
@@ -56,6 +57,48 @@ def test_what_cannot_be_repeated_is_said(tmp_path, overrides, said):
         repeated_settings(source, [each.replace("RUN", str(source.path)) for each in overrides])
     with pytest.raises(UserError, match="no run"):
         repeated_settings(Run(tmp_path / "none"), [])
+
+
+def test_settings_of_a_repeated_run_are_as_on_record(tmp_path, capsys):
+    said = Said(capsys, tmp_path)
+    stored = ["model=simulated", "name=mine", "retry_failed=true", "order=balanced", "model.engine.median_tokens=7"]
+    source, settings = begun(tmp_path, *stored)
+    (tmp_path / "link").symlink_to(source.path)
+    del source.config["stop"]  # as if its version had not known it
+    as_stored = flat(yaml.safe_load(settings.config))
+    model = ["model=simulated", "model.engine.tail=0.5"]
+    for overrides in (
+        *([], ["order=longest_first", "suite.repeats=2"]),
+        *(
+            model,
+            model[1:],
+            ["model=random"],
+            ["suite=kidgym", "suite.tasks=[CL]", "suite.episodes=2", "suite.levels=[1]"],
+        ),
+        *([f"run_dir={tmp_path}/link"], [f"run_dir={tmp_path}/other", "name=yours"], ["suite.sed=1"], ["order"]),
+    ):
+        said("with", *overrides)
+        try:
+            again = repeated_settings(source, overrides)
+        except UserError as error:
+            said("UserError:", error)
+            continue
+        now = flat(yaml.safe_load(again.config))
+        for key in sorted({*now, *as_stored}):
+            if now.get(key) != as_stored.get(key):
+                said("   ", f"{key}: {as_stored.get(key)} -> {now.get(key)}")
+        for line in what_differs(source, again):
+            said("   ", line)
+    said.check("repeated_runs")
+
+
+def flat(values, place=""):
+    """Settings by their dotted names."""
+    if not isinstance(values, dict) or not values:
+        return {place: values}
+    return {
+        name: value for key, each in values.items() for name, value in flat(each, f"{place}.{key}".strip(".")).items()
+    }
 
 
 def test_a_folder_of_no_name_is_the_usual_one(tmp_path):
