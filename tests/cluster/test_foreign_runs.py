@@ -12,11 +12,12 @@ from cluster.errors import UserError
 from cluster.stopping.registration import Registration
 from cluster.storage.durable import write_durably
 from cluster.storage.lock import RunLock
-from cluster.storage.stop_rule import read_rule
+from cluster.storage.stop_rule import StoredRule, read_rule, write_rule
 from envs import plugins
 from envs.files import parse_yaml
 from evals.ledger.lease import find_leases, read_mark
 from evals.sealed import read_secret
+from evals.stopping.rules import StopRule
 from evals.suites.kidgym.published_environment.recording import checkout_digest
 from evals.suites.kidgym.templates import load_templates
 from tests.cluster.test_cli import run_here
@@ -184,6 +185,20 @@ def test_a_rule_a_registration_and_a_secret_made_to_harm_are_refused(tmp_path, m
         Registration.read(tmp_path / "stopping.json")
     with pytest.raises(ValueError, match="challenge"):
         read_secret(tmp_path / "stopping.json")
+
+
+PAIR = ("toy", "add", "1", "easy", 2, 0, 8)
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), float("inf")])
+def test_another_run_s_games_without_a_value_are_refused(tmp_path, value):
+    rule = StopRule("decided", against="random")
+    for other in ({PAIR: 0.5}, None):
+        write_rule(tmp_path, StoredRule(rule, "m", other))
+        assert read_rule(tmp_path) == StoredRule(rule, "m", other)
+    write_rule(tmp_path, StoredRule(rule, "m", {PAIR: 0.5, (*PAIR[:-1], 9): value}))
+    with pytest.raises(UserError, match="null or no finite number"):
+        read_rule(tmp_path)
 
 
 @pytest.mark.parametrize("made", [pipe, Path.mkdir])

@@ -120,6 +120,7 @@ def test_comparisons(capsys, monkeypatch):
         "bundle against one suite": (Side("A", "m", both, BOTH, "here"), Side("B", "n", toy, TOY)),
         "one suite against a bundle": (Side("A", "n", stopped, TOY), Side("B", "m", both, BOTH, "there")),
         "two of one run": (Side("A", "m", both, BOTH), Side("B", "n", both, BOTH)),
+        "bundles of two runs": (Side("A", "m", both, BOTH), Side("B", "n", played(BOTH, 3, left_out=(2, 25)), BOTH)),
         "an equal one": (Side("A", "m", toy, TOY), Side("C", "m", toy, TOY)),
         "nobody": (Side("A", "m", toy, TOY), Side("B", "none", toy, TOY)),
     }

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -73,10 +74,10 @@ def test_a_participant_s_name_is_plain(name):
 # --- the player ------------------------------------------------------------------------------------------------------
 
 
-async def test_a_reply_is_the_chosen_option_with_the_time_it_took():
-    scripted = Scripted(1)
-    reply = await HumanPlayer(scripted).reply(turn(message("user", "Which?")))
-    assert reply.text == "B" and reply.seconds > 0 and reply.label_scores is None and reply.finish == "stop"
+async def test_a_reply_is_the_chosen_option_with_the_time_it_took(monkeypatch):
+    monkeypatch.setattr("evals.human.player.time", SimpleNamespace(monotonic=iter((50.0, 57.5)).__next__))
+    reply = await HumanPlayer(Scripted(1)).reply(turn(message("user", "Which?")))
+    assert reply.text == "B" and reply.seconds == 7.5 and reply.label_scores is None and reply.finish == "stop"
 
 
 async def test_labels_are_chosen_with_certainty():
