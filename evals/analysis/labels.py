@@ -127,7 +127,7 @@ def _label_part(key: str, settings: Mapping[str, Any]) -> str:
         return f"no {name}"
     # A count of what the setting's name is the plural of: 4 shots.
     if isinstance(value, int) and _is_plural(name):
-        return f"{value} {name}"
+        return f"1 {name.removesuffix('s')}" if value == 1 else f"{value} {name}"
     return f"{name} {value}"
 
 

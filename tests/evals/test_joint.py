@@ -42,6 +42,8 @@ def test_a_label_is_a_word_or_a_named_value():
     assert labels("prose", "table") == ["prose", "table"]
     assert labels(1, 2.5) == ["k 1", "k 2.5"]
     assert labels(["a", "b"], ["c"]) == ["a b", "c"]
+    for name, told in (("past_steps", ["past steps 1", "past steps 2"]), ("shots", ["1 shot", "2 shots"])):
+        assert list(run_labels({str(value): {"suite": {name: value}} for value in (1, 2)}).values()) == told
     assert labels("", "table") == ["no k", "table"]
     assert labels("x" * 33, "y") == ["0", "1"], "too long"
     assert labels("x" * 32, "y") == ["x" * 32, "y"]
