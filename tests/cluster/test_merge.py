@@ -370,7 +370,7 @@ def test_what_may_be_merged_and_what_is_missing(tmp_path, capsys, monkeypatch):
         run = Part("t", parts=folder, begun=name != "new")
         said.tried(name, merge_module._check_unchanged, run, name not in ("begun", "new"))
     whole = [SimpleNamespace(id=name) for name in "abc"]
-    for planned in ((1, 2, whole), (1, 2, whole[:1]), UserError("no suite"), KeyError("suite")):
+    for planned in ((1, 2, whole), (1, 2, whole[:2]), (1, 2, whole[:1]), UserError("no suite"), KeyError("suite")):
         monkeypatch.setattr(
             merge_module,
             "whole_plan",
@@ -382,7 +382,12 @@ def test_what_may_be_merged_and_what_is_missing(tmp_path, capsys, monkeypatch):
     for few, rows, planned, reason in (
         *((parts[:2], [], range(9), ""), (parts[:2], [1], range(9), "why"), (parts[:2], [], [0, 2, 3], "")),
         *((parts[:2], [], None, "why"), (parts, [0], range(8), ""), (parts[:2], [1], [0, 1, 2], "why")),
-        *((parts[3:], [0], None, "why"), (parts[3:], [0], [0], ""), ([], [], None, "why")),
+        *(
+            (parts[:1], [], None, "why"),
+            (parts[3:], [0], None, "why"),
+            (parts[3:], [0], [0], ""),
+            ([], [], None, "why"),
+        ),
     ):
         ids = None if planned is None else {*map(id_of, planned)}
         missing = merge_module._missing_shards(few, {*map(id_of, rows)}, ids, reason)
@@ -401,7 +406,7 @@ def test_rows_sessions_and_money_of_parts(tmp_path, capsys):
     for name, rows in (
         *(("same", [row(1, 1, 5, 9.0), row(4)]), ("other steps", [row(4), row(2, 2, 8), row(3, 1, 6)])),
         *(("other attempt", [row(1, 2, 8)]), ("more", [row(1, 1, 5, 1.0, "x")]), ("empty", [row(1, 1, 5, 1.0, None)])),
-        *(("fewer", [row(1)[:2]]), ("nothing", [])),
+        *(("fewer", [row(1)[:2]]), ("other order", [row(2, 2, 7), row(2, 1)]), ("nothing", [])),
     ):
         other = Part("b", rows=rows)
         owners = said.tried(name, merge_module._check_conflicts, [one, other, Part("c", rows=[row(4), row(9)])])
