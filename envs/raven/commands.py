@@ -176,7 +176,8 @@ def _import(args: argparse.Namespace) -> int:
 
 def doubts(problem: Problem) -> Iterator[str]:
     """Lines on what makes a listed problem doubtful."""
-    path = problem.source.path if isinstance(problem.source, Imported) else problem.source
+    assert isinstance(problem.source, Imported)
+    path = problem.source.path
     if found := ambiguous(problem):
         yield f"ambiguous: {path}: candidates {', '.join(map(str, found))} complete the matrix equally well"
     for group in twins(problem):

@@ -10,7 +10,7 @@ from pathlib import Path
 import gymnasium
 import pytest
 
-from envs.kumo import KumoEnv, exact, names, properties, prose, split, structure, vocabulary
+from envs.kumo import KumoEnv, book_reader, exact, names, properties, prose, split, structure, vocabulary
 from envs.kumo.domain import Action, State
 from envs.kumo.published import checkout, command, literals, outcomes, source, templates
 from envs.kumo.published.command import printable
@@ -84,6 +84,7 @@ def test_small_functions_say_what_is_on_record(tmp_path, monkeypatch):
     for module in (literals, outcomes, templates, checkout, source, exact, names, properties, split):
         known |= {name: value for name, value in vars(module).items() if not name.startswith("__")}
     modules = {
+        "book_reader": book_reader,
         "prose": prose,
         "structure": structure,
         "vocabulary": vocabulary,

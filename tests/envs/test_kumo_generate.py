@@ -2,7 +2,11 @@
 
 import argparse
 import dataclasses
+import functools
+import itertools
 import json
+import operator
+import random
 import re
 from pathlib import Path
 
@@ -19,6 +23,7 @@ from envs.kumo import (
     write_tasks,
 )
 from envs.kumo.domain_file import parse_domain
+from envs.kumo.generate import _decide
 from evals.suites.kumo import KumoSuite
 from tests.envs.kumo_games import MAIN_DOMAINS, made_domain, toy_yaml
 from tests.golden import check_golden, digest
@@ -67,6 +72,30 @@ def test_exactly_so_many_truths_survive_as_are_asked_for(domain, truths, actions
         assert len(task.valid_truths) == valid and task.valid_truth in task.valid_truths
         assert task.survivors(everything_shown(task)) == task.valid_truths
         assert all(can_rule_out(task, truth) for truth in task.truths)
+
+
+def test_no_more_tests_decide_than_may():
+    rng = random.Random(5)
+    none = 0
+    for number in range(150):
+        most, invalid = 1 + number % 4, 0b11111
+        rules_out = {test: dict(enumerate(rng.choices(range(1, 32), k=3))) for test in range(5)}
+        groups = {
+            test: {gone: [state for state, other in states.items() if other == gone] for gone in states.values()}
+            for test, states in rules_out.items()
+        }
+        shown = itertools.product(*([None, 0, 1, 2] for _ in rules_out))
+        choices = [{test: state for test, state in enumerate(states) if state is not None} for states in shown]
+        enough = [
+            choice
+            for choice in choices
+            if len(choice) <= most
+            and functools.reduce(operator.or_, [rules_out[test][state] for test, state in choice.items()], 0) == invalid
+        ]
+        found = _decide(groups, invalid, most, rng)
+        assert found in enough if enough else found is None
+        none += not enough
+    assert 20 < none < 130
 
 
 def test_tasks_with_several_valid_truths_survive_a_file(tmp_path):

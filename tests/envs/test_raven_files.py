@@ -339,6 +339,7 @@ COMMANDS = [
     "check data",
     "check raven",
     "check --count 2 --configuration Left-Right --seed 3",
+    "check --count 1 --seed 9",
     "check nowhere",
     "show data/up_center_single_down_center_single",
     "show nowhere.npz",

@@ -164,7 +164,7 @@ def test_panels_are_told_as_on_record():
             )
             for detail in DETAILS:
                 parts.append(f"{name} {render} {detail} {' '.join(digest(each.twin(detail)) for each in shown)}")
-    problem = load(Generated("in_distribute_four_out_center_single", 0, render="official"))
+    problem = load(Generated("in_distribute_four_out_center_single", 37, render="official"))
     divided = load(Generated("left_center_single_right_center_single", 1))
     for picture in (one_panel(problem, 8), two_panels(divided, 2, 5), one_row(problem), puzzle(divided)):
         for detail in DETAILS:

@@ -160,6 +160,10 @@ def test_a_study(tmp_path, capsys, monkeypatch):
         (ids[0], ENDED, ""),
         (ids[1], 0, "no color"),
         (ids[1], ENDED, ""),
+        (CHECKS[0].key, 0, "yes"),
+        (CHECKS[1].key, 0, "no"),
+        (f"check-{ids[0]}", 0, "red"),
+        (f"check-{ids[0]}", ENDED, ""),
     ):
         kept.add(Entry(item, step, (choice,) if choice else (), 1.5, 2.5, 3))
     taken = asyncio.run(taken_by(begun, begun.participants[0], GAMES, None))
@@ -168,11 +172,12 @@ def test_a_study(tmp_path, capsys, monkeypatch):
         taken.finished,
         taken.answers,
     )
+    with_checks = dataclasses.replace(begun, plan=begun.plan.model_copy(update={"checks": CHECKS}))
+    taken = asyncio.run(taken_by(with_checks, begun.participants[0], GAMES, Games.of(Shown(episodes=1))))
+    said("checks", taken.checks_passed, taken.checks_seen, taken.answers)
     for games in (0, 1, 2, 3, 7):
         person = dataclasses.replace(begun.participants[0], games=tuple(f"g{number}" for number in range(games)))
-        items = items_of(
-            dataclasses.replace(begun, plan=begun.plan.model_copy(update={"checks": CHECKS})), person, ["x"]
-        )
+        items = items_of(with_checks, person, ["x"])
         said(games, [told(item.key) for item in items], [item.kind for item in items])
     said.check("a_study", "evals")
 

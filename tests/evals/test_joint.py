@@ -45,6 +45,10 @@ def test_a_label_is_a_word_or_a_named_value():
     for name, told in (("past_steps", ["past steps 1", "past steps 2"]), ("shots", ["1 shot", "2 shots"])):
         assert list(run_labels({str(value): {"suite": {name: value}} for value in (1, 2)}).values()) == told
     assert labels("", "table") == ["no k", "table"]
+    words = {number: {"suite": {"most_words": number}, "name": None} for number in (1, 2)}
+    assert list(run_labels(words).values()) == ["most words 1", "most words 2"], (
+        "two words are no plural of what is counted"
+    )
     assert labels("x" * 33, "y") == ["0", "1"], "too long"
     assert labels("x" * 32, "y") == ["x" * 32, "y"]
 

@@ -92,6 +92,16 @@ def test_of_equals_perfect_play_names_a_truth_and_else_goes_by_the_task_s_order(
     assert [BayesSearch(task, wrong).best(()) for wrong in (2.0, 2.1)] == ["Fever", "Test 1"]
 
 
+def test_the_search_takes_games_up_to_its_size(monkeypatch):
+    made = tuple(LikelyTest(f"Test {number}", ("high", "low"), ((9, 1), (1, 9), (5, 5))) for number in (1, 2))
+    task = LikelyTask("toy", TRUTHS, made, (0, 0), "Fever")
+    monkeypatch.setattr("envs.kumo.likely.search.MOST_ENTRIES", 27)
+    assert BayesSearch(task, 6.0).expected_cost > 1
+    monkeypatch.setattr("envs.kumo.likely.search.MOST_ENTRIES", 26)
+    with pytest.raises(ValueError, match="at most 26 situations times truths, not 27"):
+        BayesSearch(task, 6.0)
+
+
 @pytest.mark.parametrize(("domain", "truths", "tests"), [("medical", 4, 6), ("music", 3, 4), ("chemical", 3, 5)])
 def test_all_tests_tell_the_right_truth_of_every_book_well_enough(domain, truths, tests):
     made = list(itertools.islice(stream_likely(domain_of(domain), truths, tests), 5))
