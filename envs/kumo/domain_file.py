@@ -323,7 +323,7 @@ class _Reader:
             wanted = " and ".join(f"{{{mark}}}" for mark in sorted(marks))
             for sentence in sentences:
                 held = set(re.findall(r"{(\w*)}", sentence))
-                braces = sentence.count("{")
+                braces = max(sentence.count("{"), sentence.count("}"))
                 if held != marks or braces != len(marks):
                     self.wrong("phrasings", f"{sentence!r} must hold {wanted} once each and no other marks")
             found[kind] = sentences

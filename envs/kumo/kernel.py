@@ -45,7 +45,7 @@ class Stack(NamedTuple):
     outcome: Integers
     """(D,): which of its outcomes is pursued."""
     level: Integers
-    """(D, A + 3): the survivors that at most 0, 1, 2, ... unused actions can rule out."""
+    """(D, A + 3): the survivors that 0, 1, 2, ... unused actions can rule out."""
     action: Integers
     """(D, A): the actions that are not dismissed."""
     bound: Floats
@@ -225,8 +225,6 @@ def enter(tables: Tables, games: Endgames, stack: Stack, depth: int, offered: in
             level[against] |= 1 << truth
             k = min(k, against)
     due = level[k]
-    for j in range(k, actions + 2):
-        level[j + 1] |= level[j]
     floor, tried = np.inf, 0
     for action in range(actions):
         if not offered >> action & 1:

@@ -126,6 +126,7 @@ DAMAGE = {
     "duplicate rule-out": lambda d: color(d)["outcomes"]["red"].append("Banana"),
     "truth that is an action": lambda d: d["actions"].update(Apple=another()),
     "ruled out everywhere": ruled_out_everywhere,
+    "ruled out by both": lambda d: color(d)["outcomes"].update(red=["Banana", "Cherry"]),
     "overlapping ranges": lambda d: rename(weights(d), "1 to 20", "1 to 60"),
     "touching ranges": lambda d: rename(weights(d), "1 to 20", "1 to 50"),
     "descending ranges": lambda d: d["actions"]["Weight"].update(outcomes=dict(reversed(weights(d).items()))),
@@ -186,6 +187,9 @@ DAMAGE = {
         phrasings={"rules_out": ["A result of {outcome} says a lot."], "nothing": ["{outcome} {outcome}", "{outcome} is {", 5]}
     ),
     "phrasings with other marks": lambda d: d.update(phrasings={"nothing": ["{truths} and {outcome}", "{}"], "all": []}),
+    "phrasings with more marks": lambda d: d.update(
+        phrasings={"nothing": ["{outcome} {outcome}", "{outcome} is {", "{outcome} is }"]}
+    ),
     "wrong category": lambda d: d.update(category=["biology"]),
     "all at once": lambda d: (
         truths(apple="The same fruit once more, in small letters.")(d),

@@ -3,12 +3,14 @@
 import asyncio
 import contextlib
 import dataclasses
+import itertools
 
 import pytest
 
 from benchmarks.kumo_world import cells
 from envs.kumo import GenerationError, OptimalSearch, Task, available_domains, generate_tasks, load_domain
 from envs.kumo import world as world_module
+from envs.kumo.domain import Action, State
 from envs.kumo.domain_file import domains_with_table, parse_domain
 from envs.kumo.world import WORLDS, generate_world_tasks, share_false, true_states
 from evals.conversation import Conversation
@@ -17,7 +19,7 @@ from evals.suites.kumo import KumoSuite
 from evals.suites.kumo.memory import MEMORY, memory_move
 from evals.suites.kumo.play import play_puzzle
 from tests.envs.kumo_games import toy_yaml
-from tests.golden import check_golden, digest
+from tests.golden import check_golden, digest, plain
 
 RIVERS = KumoSuite(domains=["rivers"], difficulties=["easy"], tasks_per_domain=6, repeats=1, world="agree")
 
@@ -128,6 +130,68 @@ def test_where_likely_answers_abound_they_are_still_right_by_chance_at_most(like
         with contextlib.suppress(GenerationError):
             made += len(generate_world_tasks(load_domain("rivers"), "agree", count=1, seed=seed))
     assert made < 16 / 2 if likeliest else made == 16
+
+
+def games_of(drawn, world, indices):
+    """Those that a few tries find."""
+    found = []
+    for index in indices:
+        with contextlib.suppress(GenerationError):
+            found.append(drawn.task(world, index, 5))
+    return found
+
+
+def test_games_of_all_sizes_are_sound_and_as_on_record(monkeypatch):
+    """None stands twice."""
+    monkeypatch.setattr(world_module, "ATTEMPTS", 12)
+    parts = []
+    for name, truths, actions, give_aways, count in (
+        ("chemical_elements", 2, 1, True, 5),
+        ("chemical_elements", 2, 1, False, 5),
+        ("historical_battles", 9, 8, False, 2),
+        ("historical_battles", 3, 4, False, 4),
+        ("historical_battles", 14, 14, False, 1),
+    ):
+        domain = load_domain(name)
+        parts.append(f"# {name} {truths} {actions} {give_aways}")
+        for world in WORLDS:
+            games = games_of(world_module._Games(domain, truths, actions, give_aways), world, (*range(count), 1))
+            assert all(game.survivors(game.shown(game.action_names)) == (game.valid_truth,) for game in games)
+            assert all((len(game.truths), len(game.actions)) == (truths, actions) for game in games)
+            assert len({(frozenset(game.truths), frozenset(game.action_names)) for game in games}) == len(games)
+            parts.append(
+                f"{world}: {plain(share_false(domain, games))} {[game.index for game in games]} {digest(repr(games))}"
+            )
+    monkeypatch.setattr(world_module, "_is_likeliest", lambda game: False)
+    for attempts in (4, 5):
+        monkeypatch.setattr(world_module, "ATTEMPTS", attempts)
+        games = games_of(world_module._Games(domain, 3, 4, False), "agree", range(12))
+        parts.append(
+            f"asked for the likeliest {attempts} times: {[game.index for game in games]} {digest(repr(games))}"
+        )
+    check_golden("kumo_world_sizes", "\n".join(parts))
+
+
+def test_the_likeliest_answer_is_the_one_of_most_worlds():
+    actions = (
+        Action("one", "str", (State("x", ("A", "B")), State("y", ("C",)), State("z", ("A",)))),
+        Action("two", "str", (State("x", ("B",)), State("y", ("A", "C")))),
+    )
+    odds = dict.fromkeys("ABC", 0)
+    for first, second in itertools.product(actions[0].states, actions[1].states):
+        left = set(odds) - {*first.rules_out, *second.rules_out}
+        for truth in left if len(left) == 1 else ():
+            odds[truth] += 1
+    assert odds == {"A": 1, "B": 2, "C": 2}, "of equals the first"
+    found = [world_module._is_likeliest(Task("toy", (*"ABC",), actions, (), truth)) for truth in odds]
+    assert found == [False, True, False]
+
+
+def test_a_table_may_be_just_large_enough():
+    domain = load_domain("chemical_elements")
+    assert len(world_module._Games(domain, 16, 16, False).right) == 16
+    with pytest.raises(GenerationError, match="too small for games of 17 truths and 16 tests"):
+        world_module._Games(domain, 17, 16, False)
 
 
 def test_a_table_that_is_too_small_is_told():
