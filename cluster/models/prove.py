@@ -179,7 +179,7 @@ async def _asked(proof: Proof, files: Files, engine: VLLMEngine, home: Path, dty
     most = max(value for what, value in differences.items() if what != CAUSAL)
     exact = most <= TOLERANCE[dtype]
     why = "" if exact else f"labels differ from those of transformers by {most:.2g}, more than {TOLERANCE[dtype]:g}"
-    if differences.get(CAUSAL, math.inf) <= TOLERANCE[dtype]:
+    if max(differences["text"], differences.get(CAUSAL, math.inf)) <= TOLERANCE[dtype]:
         why += "; the reason is the CPU, whose attention reads the tokens of a picture one after the other"
     grade = EXACT if exact else PLAYED
     return replace(proof, grade=grade, played=played, cached=cached, label_difference=differences, why=why)

@@ -169,6 +169,9 @@ def test_wrong_words(capsys):
         wrong = " ".join(line for line in told if "error:" in line)
         wrong = re.sub(r"choose from '?run'?.*?\)", "choose from COMMANDS)", wrong).replace("'", "")
         said(words, ended.value.code, "|", told[0].split("[")[0], "|", wrong)
+    with pytest.raises(SystemExit):
+        cli.parser_for("study").parse_args(["study"])
+    said(capsys.readouterr().err.splitlines()[-1])
     for command, unknown in (("report", ["--ful", "x"]), ("none", ["--versoin"]), ("run", ["x"])):
         with pytest.raises(SystemExit):
             parser.refuse(command, unknown)

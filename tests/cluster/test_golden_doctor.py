@@ -103,7 +103,8 @@ def seen(look, asked, world=None, **environment) -> Finding:
 
 def disk(free, total=100 * GIB, inodes=(0, 0)):
     """Of a file system: bytes that are free, of all, and how many files it has and takes."""
-    return SimpleNamespace(f_bavail=free, f_frsize=1, f_blocks=total, f_files=inodes[0], f_favail=inodes[1])
+    blocks = {"f_frsize": 0.5, "f_bavail": 2 * free, "f_blocks": 2 * total}
+    return SimpleNamespace(**blocks, f_files=inodes[0], f_favail=inodes[1])
 
 
 def ram(gib):
@@ -383,6 +384,53 @@ def cached(*names, index=None, revision="main", reference="c" * 40):
     if index is not None:
         (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     return str(within({"constants.HF_HUB_CACHE": "hub"}, weights.cached_folder, "org/m", revision))
+
+
+def offered(commit, *named, git="f" * 40) -> str:
+    """What is listed of a model of which the hub has files with these names, sizes and hashes of weights."""
+    asked = []
+
+    def siblings():
+        for name, size, sha256 in named:
+            lfs = sha256 and SimpleNamespace(sha256=sha256)
+            yield SimpleNamespace(rfilename=name, size=size, lfs=lfs, blob_id=git)
+
+    def model_info(id, **how):
+        asked.append(f"{id} {how}")
+        return SimpleNamespace(sha=commit or None, siblings=[*siblings()] or None)
+
+    world = {"weights.HfApi": lambda: SimpleNamespace(model_info=model_info), "constants.ENDPOINT": "http://hub"}
+    try:
+        found = within(world, weights.listed, "org/m", "v1")
+    except weights.UserError as error:
+        return str(error)
+    return "\n".join([*asked, found.id, found.commit, *map(plain, found.files)])
+
+
+def two_files() -> Listing:
+    return Listing("org/m", "c" * 40, (HubFile("w", 10, "a" * 64, "b" * 40), HubFile("t", 5, "", "f" * 40)))
+
+
+def lacking(sizes) -> int:
+    """Bytes to be downloaded where these are in the cache."""
+    blobs = Path(f"lacks{len([*Path.cwd().glob('lacks*')])}", "models--org--m", "blobs")
+    blobs.mkdir(parents=True)
+    for name, size in sizes.items():
+        (blobs / name).write_bytes(b"x" * size)
+    return within({"constants.HF_HUB_CACHE": str(blobs.parents[1])}, lambda: two_files().lacking)
+
+
+def fits_the_disk(free) -> str:
+    """What is said of so much room in a cache that is not there yet."""
+    cache, asked = Path.cwd() / "of" / "caches", []
+    world = {"constants.HF_HUB_CACHE": str(cache)}
+    world["weights.shutil.disk_usage"] = lambda path: asked.append(path) or SimpleNamespace(free=free)
+    try:
+        return str(within(world, weights.check_room, two_files()))
+    except weights.UserError as error:
+        return str(error).replace(str(Path.cwd()), "HERE")
+    finally:
+        assert asked == [Path.cwd()]
 
 
 @pytest.mark.parametrize("text", ["machine", "network", "nodes"])

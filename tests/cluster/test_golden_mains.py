@@ -511,9 +511,9 @@ def test_mains_that_show(said, monkeypatch, tmp_path):
     monkeypatch.setattr(show_episode, "read_episode", said.calls("read_episode", ("SUITE", row)))
     for episode, tag in ((None, ""), (None, "odd"), (None, "none"), ("AB", "")):
         show_episode.main(options(run_dir="RUN", episode=episode, tag=tag, pictures="auto", full=True))
-    ids = pa.table({"episode_id": ["abcd0", "abce1", "ffff2", "é"]})
+    ids = pa.table({"episode_id": ["abcd0", "abce1", "ffff2", "é", "aa3", "aa4", "aa5", "aa6"]})
     run = Thing(said, "run", path="RUN", planned=ids)
-    for start in ("abcd", "abc", "ffff2", "fffe", "zz", "", "é"):
+    for start in ("abcd", "abc", "aa", "ffff2", "fffe", "zz", "", "é"):
         said.tried(start, show_episode.whole_id, run, start)
     run.data = Thing(said, "data", find=lambda names: [])
     monkeypatch.undo()

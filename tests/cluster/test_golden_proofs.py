@@ -239,3 +239,54 @@ def test_labels_are_compared_with_the_reference_step_by_step(said, monkeypatch, 
         sys.modules["transformers"].AutoConfig = known
         said(prove._has_config(SimpleNamespace(config={"a": 1})))
     said.check("labels_compared")
+
+
+async def test_what_is_asked_of_a_small_copy(said, monkeypatch):
+    shown = (message("user", Dot(3), Dot(4), "Which?"),)
+    chats = {"kumo": (message("user", "Go."),), "kidgym": shown, "multistar": (message("user", Dot(5), "Odd?"),)}
+
+    def load(group, name):
+        async def first_turn(episode):
+            labels = ("A", "B") if name == "multistar" else ()
+            return SimpleNamespace(chat=chats[name], options=("left", "right"), labels=labels)
+
+        made = SimpleNamespace(plan=lambda: [f"first of {name}", "second"], first_turn=first_turn)
+        return said.calls(f"load {group} {name}", made)
+
+    def pictures(chat):
+        return [part.gray for each in chat for part in each.parts if isinstance(part, Dot)]
+
+    async def answer(engine, name, chat, **given):
+        said("-> answer", name, chat == chats[name.split()[0]], given)
+        return f"came of {name}", name not in wrong
+
+    async def growing(engine, picture):
+        said("-> growing", picture and picture.gray)
+        return "0/9 8/17", "growing" not in wrong
+
+    async def difference(engine, model, home, sees, chat, causal=False):
+        said("-> difference", engine, model, home, sees, pictures(chat), causal)
+        return differences.pop(0)
+
+    monkeypatch.setattr(prove.plugins, "load", load)
+    for name, stub in (("_answer", answer), ("_growing", growing), ("_label_difference", difference)):
+        monkeypatch.setattr(prove, name, stub)
+    monkeypatch.setattr(prove, "_reference", said.calls("reference", "MODEL"))
+    proof = prove.Proof("org/m", "untried", "today", {})
+    for sees, architecture, dtype, wrong, differences in (
+        (False, "Other", "float32", (), [0.001]),
+        (False, "Gemma3", "float32", (), [0.0011]),
+        (True, "Other", "bfloat16", (), [0.04, 0.05]),
+        (True, "Other", "bfloat16", (), [0.06, 0.051]),
+        (True, "Gemma3For", "bfloat16", (), [0.01, 0.05]),
+        (True, "Gemma3For", "bfloat16", (), [0.01, 0.0625, 0.05]),
+        (True, "Gemma3For", "bfloat16", (), [0.06, 0.5, 0.01]),
+        (True, "Gemma4For", "float32", (), [0.0001, 0.5, 0.002]),
+        (True, "Other", "float32", ("kidgym choice", "growing", "multistar labels"), []),
+        (True, "Other", "float32", (), [0.0001]),
+    ):
+        files = SimpleNamespace(sees=sees, architecture=architecture)
+        said(f"--- {sees} {architecture} {dtype} {wrong} {differences}")
+        found = await prove._asked(proof, files, "ENGINE", "HOME", dtype)
+        said(found.grade, "|", found.why, "|", found.cached, found.label_difference, found.played)
+    said.check("small_copies_asked")

@@ -1,6 +1,7 @@
 """What programs that play through ``raycade serve`` are told, over HTTP and MCP, as on record in ``tests/golden``."""
 
 import asyncio
+import contextlib
 import itertools
 import json
 import re
@@ -11,10 +12,11 @@ import httpx
 from mcp_types import CallToolRequestParams
 
 from cluster.errors import RunFailedError
-from cluster.serve import commits, games, host
+from cluster.serve import commits, games, host, taken, web
 from cluster.serve.limits import Limits
 from cluster.serve.tools import Tools, _listed
 from cluster.serve.web import Web
+from envs.files import Bounds
 from evals.conversation import Record
 from evals.suite import plan_for
 from tests.clock import Clock
@@ -130,6 +132,52 @@ async def test_http(capsys, monkeypatch):
     monkeypatch.setattr(served.games, "answer", fails)
     await served("POST", f"{one}/turns/1", {"text": "red"})
     check(said, "served_http")
+
+
+async def test_bodies_of_mcp(capsys, monkeypatch):
+    said = Said(capsys)
+    monkeypatch.setattr(taken, "BODY", Bounds(9, 2, 4))
+
+    class Inner:
+        @contextlib.asynccontextmanager
+        async def running(self):
+            said("-> running")
+            yield
+            said("-> ended")
+
+        async def __call__(self, scope, receive, send):
+            said("-> asked", scope["path"], await receive(), await receive(), send)
+
+    served = Served(said, monkeypatch)
+    bounded = web._Bounded(Inner())
+    for pieces in (
+        [],
+        [b""],
+        [b"[1,", b"2]"],
+        [b"[1,2", b",345]"],
+        [b"[1,2", b",3456]"],
+        [b"[["],
+        [b"[1,2,3,4]"],
+        [b"[[[1]]]"],
+    ):
+        messages = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
+        if pieces:
+            messages[-1]["more_body"] = False
+        left = iter([*messages, {"type": "http.disconnect"}])
+
+        async def receive(left=left):
+            return next(left)
+
+        try:
+            await bounded({"type": "http", "path": "/mcp"}, receive, "send")
+        except (web.BadRequestError, web.RefusedError) as error:
+            said(pieces, repr(error), getattr(error, "status", ""))
+    app = Web(served.games, "agent", False).app("TOKEN", ["here"], Inner())
+    async with app.router.lifespan_context(app):
+        said("served")
+    async with Web(served.games, "agent", False).app("TOKEN", ["here"]).router.lifespan_context(app):
+        said("served without")
+    said.check("served_bodies")
 
 
 async def test_silence(capsys, monkeypatch):
@@ -350,7 +398,10 @@ def test_tokens(capsys, monkeypatch, tmp_path):
         said.tried("listen", host.listen, "a", 7)
     noted = {"dup": said.calls("dup", 5), "dup2": said.calls("dup2"), "fdopen": said.calls("fdopen", "taken")}
     for kind, terminal in ((stat.S_IFIFO, False), (stat.S_IFSOCK, False), (stat.S_IFREG, False), (stat.S_IFCHR, True)):
-        found = {"fstat": lambda file, kind=kind: SimpleNamespace(st_mode=kind), "isatty": lambda file: terminal}
+        found = {
+            "fstat": lambda file, kind=kind: SimpleNamespace(st_mode=kind if file == 0 else stat.S_IFIFO),
+            "isatty": lambda file: terminal and file == 0,
+        }
         monkeypatch.setattr(host, "os", SimpleNamespace(**noted, **found))
         said.tried(oct(kind), host.take_output)
     said.check("served_tokens")

@@ -229,6 +229,13 @@ def test_the_heart_beats_until_the_release(tmp_path, monkeypatch):
     os.utime(lease(tmp_path), (1, 1))
     time.sleep(0.05)
     assert lease(tmp_path).stat().st_mtime == 1
+    ours.acquire()
+    os.utime(lease(tmp_path), (1, 1))
+    end = time.monotonic() + 30
+    while lease(tmp_path).stat().st_mtime == 1:
+        assert time.monotonic() < end, "it beats again"
+        time.sleep(0.01)
+    ours.release()
 
 
 def test_whoever_was_taken_over_writes_nothing_more(tmp_path):
