@@ -32,7 +32,7 @@ def main(options: argparse.Namespace) -> None:
 def _read(text: str) -> tuple[str, str]:
     group, _, name = text.partition("=")
     if group not in GROUPS or (group != "cluster" and not name):
-        near = did_you_mean(group, GROUPS)
+        near = "" if group in GROUPS else did_you_mean(group, GROUPS)
         raise UserError(f"{text}: must be suite=NAME, model=NAME, tracker=NAME or cluster{near}")
     return group, name
 

@@ -14,6 +14,7 @@ from cluster.commands import (
     export,
     import_run,
     list_runs,
+    list_settings,
     merge,
     preregister,
     rescore,
@@ -30,6 +31,8 @@ from cluster.engines.base import Account, EngineError, SpendCapReachedError
 from cluster.errors import RunFailedError, UserError
 from cluster.scaffold import new
 from evals.notes import NoteError
+from evals.stats.intervals import Estimate
+from evals.summary.overview import Line
 from evals.tables import Table
 from evals.types import PlayerError, Reply
 from tests.cluster.test_golden_steps import raising, stand_ins
@@ -494,7 +497,47 @@ def test_turns_are_asked_again_as_on_record(said, monkeypatch, tmp_path):
             said("=", repr(error))
         kept = dict.fromkeys(said.lines[before:])  # how often the journal is written meanwhile depends on the clock
         said.lines[before:] = [line for line in kept if not line.startswith("-> settle") or line.endswith("0.0")]
+    with pytest.raises(OSError):
+        asyncio.run(retest._keep_journal(Asked(said, "journal"), Thing(said, "journal")))
     said.check("mains_retest")
+
+
+def test_lists_of_runs_and_settings(said, monkeypatch, tmp_path):
+    def run(name, began="", spent=None, stopping=(), lines=()):
+        sessions = [{"began": began}] if began else []
+        data = SimpleNamespace(stopping=stopping, lines=lines)
+        return SimpleNamespace(path=tmp_path / "runs" / name, sessions=sessions, spent=spent, data=data)
+
+    def read_runs(runs, read):
+        if runs[0].data.lines is None:
+            raise UserError("damaged")
+        return read()
+
+    (tmp_path / "runs").mkdir()
+    monkeypatch.setattr(list_runs, "read_runs", read_runs)
+    monkeypatch.setattr(list_runs, "overview", lambda data: iter(data.lines))
+    half = Estimate(0.5, 0.25, 0.75, 40)
+    one, two = Line("kumo", "m", 9, 4, 2, half, 0.0), Line("kidgym", "m", 7, 7, 0, half, 1.23456)
+    free = run("a", "2026-01-02T03:04:05", lines=[one, one], stopping=("stopped: decided", "open"))
+    paid = run("b/c", "2026-01-02T03:04:06", 2.5, lines=[one, two], stopping=("open",))
+    for runs in (
+        *([free], [run("none", lines=None), free], [paid, free]),
+        *(
+            [run("", spent=0.0, lines=[one])],
+            [run("d", spent=0.001, lines=[two])],
+            [run("d", lines=[two]), run("e", lines=None)],
+        ),
+    ):
+        monkeypatch.setattr(list_runs, "find_runs", lambda folder, runs=runs: runs)
+        table = list_runs.list_runs(tmp_path / "runs")
+        said(table.name, table.title, table.columns, *(f"\n  {row}" for row in table.rows))
+        said(*(f"  {note}\n" for note in table.notes))
+    for text in ("cluster", "model=simulated", "model", "suit=kumo", "cluster=x", ""):
+        found = said.tried(text, list_settings._read, text)
+        if isinstance(found, tuple) and text != "cluster=x":
+            for table in list_settings._tables(*found):
+                said(table.name, "|", table.title, "|", table.columns, len(table.rows), table.rows[0])
+    said.check("mains_lists")
 
 
 def test_mains_that_show(said, monkeypatch, tmp_path):
