@@ -16,7 +16,7 @@ import httpx
 import httpx2
 import pytest
 
-from cluster.engines import api_answer, api_engine, api_errors, api_limited, api_request, api_secrets, limits
+from cluster.engines import api_answer, api_engine, api_errors, api_limited, api_request, api_secrets, guard, limits
 from cluster.engines.api_answer import Answer, Usage
 from cluster.engines.api_endpoint import Endpoint
 from cluster.engines.api_errors import EndpointError, error_from
@@ -28,7 +28,7 @@ from cluster.engines.batch import store as batch_store
 from cluster.engines.limits import AdaptiveConcurrency, PerMinute
 from cluster.engines.openai_api import OpenAIEngine
 from cluster.engines.prompt_bound import PromptBound
-from cluster.engines.providers import anthropic_client, connection, errors, gemini, openai_clients, prices
+from cluster.engines.providers import anthropic_client, connection, errors, gemini, gemini_jobs, openai_clients, prices
 from cluster.engines.providers.thoughts import Thoughts
 from cluster.engines.redaction import _forms, redacted
 from cluster.engines.vllm import VLLMEngine
@@ -446,6 +446,20 @@ DEAR = {"prompt_price": 1000.0, "completion_price": 10_000.0, "cache_read_price"
 HERE = "http://127.0.0.1:9/v1"
 
 
+class Amounts:
+    """A limit per minute that notes what is taken of it and given back."""
+
+    def __init__(self):
+        self._left = []
+
+    def delay(self, amount):
+        self._left.append(amount)
+        return 0.0
+
+    def correct(self, amount):
+        self._left.append(f"{amount:+g}")
+
+
 async def _told_of_tries(made, script, requests, labels, holds) -> str:
     """``holds``: before which note all requests are held back, as another one's refusal would do."""
     made._endpoint.http = through = Scripted(script)
@@ -467,9 +481,11 @@ async def _told_of_tries(made, script, requests, labels, holds) -> str:
     return "\n".join([*said, f"{account}, limit {plain(made._endpoint.concurrency.limit)}, left {left}"])
 
 
-def tried(*script, requests=2, labels=(), holds=0, **settings) -> str:
-    """Some requests after one another, and what is noted meanwhile."""
+def tried(*script, requests=2, labels=(), holds=0, amounts=False, **settings) -> str:
+    """Some requests after one another, and what is noted meanwhile; with ``amounts`` of limits in place of what is left."""
     made = OpenAIEngine(Sampling(max_tokens=50, temperature=1.0), "m", HERE, max_tries=3, **{**DEAR, **settings})
+    if amounts:
+        made._endpoint._requests, made._endpoint._tokens = Amounts(), Amounts()
     return asyncio.run(_told_of_tries(made, script, requests, labels, holds))
 
 

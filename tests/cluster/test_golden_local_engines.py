@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import datetime
 import functools
 import os
 import shutil
@@ -82,6 +83,14 @@ def chosen(template, pictures=3, role="auto", keeps=False) -> str:
     except prompt_check.WrongPromptError as error:
         return str(error)
     return f"{found} {mark and mark.pattern}"
+
+
+def excess(**values) -> str:
+    """What the process is told that tries a template."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(template_files, "_excess_of", lambda trial: trial)
+        template = template_files.StoredTemplate("{{ a }}", values)
+        return template_files._excess(template, {"limit_mm_per_prompt": {"image": 3}, "system_role": "user"})
 
 
 # --- tokens and replies ---

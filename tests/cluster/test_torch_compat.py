@@ -51,6 +51,40 @@ def test_the_operators_are_declared_for_which_torchvision_registers_kernels(monk
     assert declared == [f"DEF torchvision::{name}{schema}" for name in ("nms", "qnms")]
 
 
+def test_a_package_whose_extension_does_not_load_has_declared_operators_or_stays_empty(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tried: list[str] = []
+
+    def load_library(path: str) -> None:
+        tried.append(Path(path).name)
+        if "broken" in path:
+            raise OSError
+
+    torch = SimpleNamespace(ops=SimpleNamespace(load_library=load_library))
+    torch.library = SimpleNamespace(Library=lambda *_: SimpleNamespace(define=lambda schema: None))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    finder = runpy.run_path(str(Path(torch_compat.__file__).with_name("sitecustomize.py")))["CompanionFinder"]
+    assert sys.meta_path[0] is finder
+    made = []
+    packages = {"torchvision": "_C.so", "torchaudio": "lib/_torchaudio.so", "torchcodec": "libtorchcodec_image1.so"}
+    for state in ("sound", "broken"):
+        for name, extension in packages.items():
+            file = tmp_path / state / name / extension
+            file.parent.mkdir(parents=True)
+            file.touch()
+            (tmp_path / state / name / "__init__.py").write_text("found = 1")
+            spec = finder.find_spec(name, [str(tmp_path / state)])
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            made.append((hasattr(module, "found"), hasattr(module, "_declared_operators"), len(module.__path__)))
+    assert made == [(True, False, 1)] * 3 + [(True, True, 1), (False, False, 0), (False, False, 0)]
+    assert tried == [Path(each).name for each in packages.values()] * 2
+    assert finder.find_spec("torchvision", [str(tmp_path)]) is None
+    assert finder.find_spec("other", [str(tmp_path / "sound")]) is None
+
+
 @pytest.mark.slow
 def test_the_path_is_extended_once() -> None:
     done = in_a_child("-c", "import os; print(os.environ['PYTHONPATH'])", PYTHONPATH="/elsewhere")
