@@ -827,6 +827,6 @@ def _without_network():
 @pytest.mark.parametrize("text", TEXTS)
 def test_engines_say_what_is_on_record(text):
     named = {name: getattr(api_answer, name) for name in ("read_answer", "read_usage", "usage_in_parts")}
-    for module in (api_errors, api_secrets, errors, prices):
+    for module in (api_errors, api_secrets, errors, gemini_jobs, guard, prices):
         named |= vars(module)
     check_said(f"engines_{text}", {**named, "nan": math.nan, "redacted": redacted, "forms": _forms, **globals()}, shown)

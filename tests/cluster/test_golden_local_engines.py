@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 import dataclasses
-import datetime
 import functools
+import json
 import os
 import shutil
 import sys
@@ -83,6 +83,29 @@ def chosen(template, pictures=3, role="auto", keeps=False) -> str:
     except prompt_check.WrongPromptError as error:
         return str(error)
     return f"{found} {mark and mark.pattern}"
+
+
+def stored(files, **settings) -> str:
+    """The template of a model whose folder has these files."""
+    path = Path(f"model{len([*Path().glob('model*')])}")
+    path.mkdir()
+    for name, content in files.items():
+        (path / name).write_text(content if isinstance(content, str) else json.dumps(content))
+    return plain(template_files.find_template({"model": str(path), **settings}))
+
+
+def cached(**settings) -> str:
+    """What is looked for in the cache of the hub, where one file is found."""
+    said = []
+    Path("cached.json").write_text('{"chat_template": "{{ a }}", "bos_token": "<s>"}')
+
+    def look(model, name, revision):
+        said.append(f"{model} {name} {revision}")
+        return {"chat_template.json": object(), "tokenizer_config.json": "cached.json"}.get(name)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("huggingface_hub.try_to_load_from_cache", look)
+        return f"{plain(template_files.find_template({'model': 'org/m', **settings}))} {said}"
 
 
 def excess(**values) -> str:
@@ -289,6 +312,18 @@ def until_next(*ends, steps=0.0, debt=0.0, slower=1.0, fault=None) -> float | No
     engine._batch = [SimpleNamespace(ends_at_step=end) for end in ends]
     engine._steps, engine._prefill_debt, engine._slower = steps, debt, slower
     return engine._seconds_to_next()
+
+
+def advanced(*times, batch=2, debt=0.0, slower=1.0) -> str:
+    """Steps, what is left of the prompts' work and slot-seconds of an engine at these times."""
+    engine, said = SimulatedEngine(Sampling(), step_seconds=0.5, step_seconds_per_seq=0.25), []
+    engine._batch, engine._prefill_debt, engine._slower = [None] * batch, debt, slower
+    for now in times:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(simulated, "time", SimpleNamespace(monotonic=lambda now=now: now))
+            engine._advance()
+        said.append(plain([engine._steps, engine._prefill_debt, engine.load.slot_seconds]))
+    return " ".join(said)
 
 
 def asked(number, *said, **fields) -> Request:
