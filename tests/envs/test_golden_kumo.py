@@ -5,12 +5,13 @@ import dataclasses
 import json
 import random
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import gymnasium
 import pytest
 
-from envs.kumo import KumoEnv, book_reader, exact, names, properties, prose, split, structure, vocabulary
+from envs.kumo import KumoEnv, book_reader, exact, likeness, names, properties, prose, split, structure, vocabulary
 from envs.kumo.domain import Action, State
 from envs.kumo.published import checkout, command, literals, outcomes, source, templates
 from envs.kumo.published.command import printable
@@ -43,6 +44,12 @@ def table(states, kind="str", **more):
     """A domain's variables as they are read, with one test."""
     fields = {"Truths": ["x", "y"], "Actions": ["t"], "Outcomes": {"t": {"type": kind, "states": states}}}
     return outcomes.read_table({name: value for name, value in {**fields, **more}.items() if value is not None})
+
+
+def profile(truths="", tests="", rules=(), name="one", title=""):
+    """What of a domain is compared, its names letters and its rules numbers."""
+    found = likeness.Profile.of(name, title, truths.split(), tests.split())
+    return dataclasses.replace(found, rules=Counter((rule,) for rule in rules))
 
 
 def connected(*tests, truths=6):
@@ -85,6 +92,7 @@ def test_small_functions_say_what_is_on_record(tmp_path, monkeypatch):
         known |= {name: value for name, value in vars(module).items() if not name.startswith("__")}
     modules = {
         "book_reader": book_reader,
+        "likeness": likeness,
         "prose": prose,
         "structure": structure,
         "vocabulary": vocabulary,
