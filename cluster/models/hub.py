@@ -242,7 +242,7 @@ def _row(files: Files) -> Model:
         family,
         license="unknown",
         total=_parameters(files),
-        active=_parameters(files),
+        active=_parameters(files) * _active_share(files),
         shape=shape,
         gpus=1,
         engine={"max_model_len": context},
@@ -330,14 +330,29 @@ def _parameters(files: Files) -> float:
         raise UserError(f"{files.id}: its {CONFIG} says nothing of {error}") from None
 
 
-def _counted(files: Files) -> int:
-    """Parameters by the numbers of a config; errors as of ``int`` and of mappings where it lacks one."""
+def _active_share(files: Files) -> float:
+    """The share of the parameters that a token uses, which of experts are those that it is sent to; 1 if that is not known."""
+    try:
+        return _counted(files, active=True) / _counted(files)
+    except (KeyError, TypeError, ValueError):
+        return 1.0
+
+
+def _counted(files: Files, active: bool = False) -> int:
+    """Parameters by the numbers of a config; errors as of ``int`` and of mappings where it lacks one.
+
+    Args:
+        files: Of the model.
+        active: Only those that a token uses.
+    """
     text, shape = _text_config(files.config), shape_of(files)
     hidden = int(text["hidden_size"])
     # Queries and what leaves the attention have all heads; keys and values have those of the cache.
     kv_heads = shape.kv_heads or shape.heads
     attention = 2 * hidden * (shape.head_dim or 128) * (shape.heads + kv_heads)
     experts = _experts(text)
+    if experts and active:
+        experts = int(text.get("num_experts_per_tok") or experts)
     if experts:
         inner = experts * int(text.get("moe_intermediate_size") or text["intermediate_size"])
     else:

@@ -83,8 +83,6 @@ def fit_on(model: Model, gpu: Gpu, tokens: int, number: int | None = None, preci
     counts = [number] if number else [*parallel_sizes(model.shape), 2 * NODE]
     for count in counts:
         free = count * room - model.weights(precision)
-        if free <= 0:
-            continue
         within = min(count, NODE)
         copies = 1.0
         if model.shape.latent:

@@ -93,7 +93,7 @@ def folder(name, **contents) -> str:
     return name
 
 
-def looked_for(*asked, cache=(), offered=(), **how) -> str:
+def looked_for(*asked, cache=(), offered=(), call=files_of, **how) -> str:
     """Which files were asked of the hub and of its cache, and which of them were found."""
     said = []
 
@@ -110,7 +110,7 @@ def looked_for(*asked, cache=(), offered=(), **how) -> str:
         patch.setattr(hub, "_from_hub", FROM_HUB)
         patch.setattr(huggingface_hub, "hf_hub_download", download)
         try:
-            found = plain(vars(files_of(*asked, **how)))
+            found = plain(vars(call(*asked, **how) or SimpleNamespace()))
         except UserError as error:
             found = str(error)
     return "\n".join([*said, found])
