@@ -260,6 +260,14 @@ def test_drivers(world, monkeypatch):
             order = [each.id for each in lane.queue.take(99)]
             runner = driver._create_runner(lane, "name", 3)
             world.said(given, lane.name, shown(order), lane.runners, lane.pool, kind(runner))
+    rows = pa.table({"episode_id": ["a"]})
+    monkeypatch.setattr(module, "PENDING_BYTES", 2 * rows.nbytes)
+    for waiting in range(4):
+        driver._pending = [rows] * waiting
+        world.said(waiting, "wait for a commit, room", driver._bounded(7))
+    for done, failed in ((0, 0), (99_999, 1), (70_000, 80_000), (10**6, 0), (0, 10**9)):
+        driver.stats.done, driver.stats.failed = done, failed
+        world.said(done, failed, "seconds between commits", driver._commit_interval())
     world.said.check("drivers")
 
 
@@ -399,6 +407,102 @@ async def test_replicas(capsys, monkeypatch, tmp_path):
         script = {f"replica-0.{n}": each for n in range(99)} | {"replica-1.0": {"place": "n1//"}}
         await kept(name, 50, {**script, **{f"replica-1.{n}": each | {"place": "n1//"} for n in range(99)}})
     said.check("replicas")
+
+
+CAUSES = (
+    *(
+        "HTTP 429",
+        "4290 blocks",
+        "error 500",
+        "501",
+        "502 ",
+        "(503)",
+        "504.",
+        "505",
+        "Too Many  Requests",
+        "too many requests",
+    ),
+    *(
+        "rate limit",
+        "rate-limited",
+        "ratelimit",
+        "timed out",
+        "timeout",
+        "TimeOut of 5 s",
+        "time is out",
+        "temporarily gone",
+    ),
+    *(
+        "try again",
+        "Address already in use",
+        "EADDRINUSE",
+        "connection reset",
+        "connection refused",
+        "connection aborted",
+    ),
+    *("connection lost", "couldn't connect", "name resolution failed", "CUDA out of memory", "free memory on cuda:0"),
+    *("available memory on device", "memory on", "insufficient memory", "device or resource busy", "busy device"),
+    *("stale file handle", "Stale NFS file handle", "input/output error", "m is not a valid model identifier"),
+    *("Repository Not Found", "gated repo", "max_model_len 9 is greater than the derived max_model_len 5"),
+    *(
+        "no chat template",
+        "unrecognized model",
+        "unrecognized argument",
+        "unrecognized arguments",
+        "unrecognized token",
+    ),
+    *("not supported for now", "not supported", "it does not exist", "CUDA error 7", ""),
+)
+
+
+def test_causes_of_failed_starts(capsys, monkeypatch):
+    said, time = Said(capsys), SimpleNamespace(now=0.0)
+    monkeypatch.setattr(start_failures, "time", SimpleNamespace(monotonic=lambda: time.now))
+    kinds = [(start_failures.PASSING, "passes"), (start_failures.PROVEN, "is the same everywhere")]
+    for cause in CAUSES:
+        said(repr(cause), *(kind for pattern, kind in kinds if pattern.search(cause)))
+    odd, port, settings = (
+        (lambda n: EngineError(f"CUDA error {n}")),
+        EngineError("port 9: timed out"),
+        EngineSettingsError,
+    )
+    hub, unknown = HubBusyError("429 of the hub", retry_after=40.0), EngineError("m does not exist")
+    lasting = [(0, "a", "0", port), (899.9, "a", "0", port), (899.9, "b", "1", port), (900, "a", "0", port)]
+    up = (1, "b", "9", None)
+    runs = {
+        "lasting": [*lasting, (901, "b", "2", odd(1)), (902, "a", "0", None), (1801, "a", "0", port)],
+        "alike on two GPUs": [(0, "a", "0", odd(1)), (1, "a", "0", odd(2)), (2, "b", "1", odd(3))],
+        "without words": [(0, "a", "0", EngineError("")), (1, "b", "1", EngineError(""))],
+        "alike on no GPUs": [(0, "a", "", odd(1)), (1, "a", None, odd(2)), (2, "b", None, odd(3))],
+        "passing on two GPUs": [
+            (0, "a", "0", port),
+            (950, "a", "0", port),
+            (950, "b", "1", port),
+            (1900, "b", "1", port),
+        ],
+        "settings": [(0, "a", "0", settings("try again"))],
+        "unknown model": [(0, "a", None, unknown)],
+        "after a start": [
+            up,
+            *[(n, "a", "0", odd(n)) for n in (2, 3, 4)],
+            (5, "a", "1", unknown),
+            (6, "a", "1", settings()),
+        ],
+        "good in between": [up, *[(2, "a", "0", error) for error in (odd(1), odd(2), None, odd(3), odd(4), odd(5))]],
+        "a GPU that two slots had": [up, (2, "a", "0", odd(1)), (3, "c", "0", odd(2)), (4, "a", "0", odd(3))],
+        "without GPUs": [up, *[(n, "a", "", odd(n)) for n in range(2, 12)]],
+        "a busy hub": [(0, "a", "0", hub), (1, "a", "0", port), (2, "a", "0", hub), *[(3, "a", "0", port)] * 5],
+    }
+    for title, events in runs.items():
+        failures = start_failures.StartFailures()
+        said(f"--- {title}")
+        for time.now, slot, gpus, error in events:
+            place = None if gpus is None else Place("n", "host", tuple(gpus), ())
+            verdict = failures.failed(slot, place, error) if error is not None else failures.started(slot, place)
+            said(
+                f"{time.now:g}: {slot} on {place}, {error}: {verdict}, {failures.counted}, {failures.backoff(slot):g} s"
+            )
+    said.check("start_causes")
 
 
 class Hosted(Engine):
