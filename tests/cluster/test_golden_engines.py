@@ -28,6 +28,7 @@ from cluster.engines.batch import store as batch_store
 from cluster.engines.limits import AdaptiveConcurrency, PerMinute
 from cluster.engines.openai_api import OpenAIEngine
 from cluster.engines.prompt_bound import PromptBound
+from cluster.engines.prompt_check import BlankPicture
 from cluster.engines.providers import anthropic_client, connection, errors, gemini, gemini_jobs, openai_clients, prices
 from cluster.engines.providers.thoughts import Thoughts
 from cluster.engines.redaction import _forms, redacted
@@ -176,6 +177,15 @@ def bounds(asked, body) -> str:
     before = bound.most_tokens(asked, body)
     bound.learn(asked, 301)
     return f"{api_request.expected_tokens(asked)}, {before}, {bound.most_tokens(asked, body)}"
+
+
+def learned(*steps) -> list[int]:
+    """The most tokens of a prompt with pictures of two sizes, after each answer to one with these told what it had."""
+    bound, found = PromptBound(), []
+    for pictures, tokens in steps:
+        bound.learn(request(chat=(message("user", *pictures),)), tokens)
+        found.append(bound.most_tokens(request(chat=(message("user", "é", Dot(9), BlankPicture(), Dot(9)),)), {}))
+    return found
 
 
 def told(engine, reply) -> str:

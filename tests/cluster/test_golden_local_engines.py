@@ -31,6 +31,7 @@ from cluster.engines import (
     vllm_process,
     vllm_reasoning,
     vllm_sampling,
+    vllm_worker,
 )
 from cluster.engines.base import Request, Sampling
 from cluster.engines.simulated import SimulatedEngine
@@ -259,6 +260,39 @@ def silent(*statistics) -> str:
             logger.record_admission_rejection("x"),
         ]
     return f"{[each.__name__ for each in kind.__mro__[:2]]} {counts.take()} {nothing}"
+
+
+CHOICE = vllm_compat.choice
+
+
+def with_vllm(call, *given, **modules):
+    """What a call returns where vLLM's modules are these."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, found in modules.items():
+            patch.setitem(sys.modules, name.replace("__", "."), SimpleNamespace(**found))
+        return call(*given)
+
+
+def choices(grammar, *options) -> dict:
+    """How one of some texts is asked for where vLLM writes a line break so."""
+    return with_vllm(CHOICE, options, vllm__v1__structured_output__utils={"choice_as_grammar": lambda options: grammar})
+
+
+def client_errors(**found) -> list[str]:
+    return sorted(
+        each.__name__ for each in with_vllm(vllm_compat.client_errors, vllm={"exceptions": SimpleNamespace(**found)})
+    )
+
+
+def worker(*backends, **times) -> dict:
+    """Facts of a worker whose layers have these backends of attention."""
+    groups = [
+        [SimpleNamespace(backend=SimpleNamespace(get_name=name.strip)) for name in several] for several in backends
+    ]
+    runner, config = SimpleNamespace(attn_groups=groups), SimpleNamespace(compilation_config=SimpleNamespace(**times))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vllm_worker, "_CAPTURE_TIME", SimpleNamespace(seconds=2.5))
+        return vllm_worker.WorkerFacts.raycade_facts(SimpleNamespace(vllm_config=config, model_runner=runner))
 
 
 # --- the simulated engine ---

@@ -51,6 +51,18 @@ def test_the_operators_are_declared_for_which_torchvision_registers_kernels(monk
     assert declared == [f"DEF torchvision::{name}{schema}" for name in ("nms", "qnms")]
 
 
+def test_the_folder_is_put_first_and_the_finder_added_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, others = str(Path(torch_compat.__file__).parent), [each for each in sys.meta_path if type(each) is not type]
+    monkeypatch.setattr(sys, "meta_path", [*others])
+    found = []
+    for before in ("", f"/a{os.pathsep}{os.pathsep}/b", f"/a{os.pathsep}{here}"):
+        monkeypatch.setenv("PYTHONPATH", before)
+        torch_compat.apply()
+        found.append([path.replace(here, "here") for path in os.environ["PYTHONPATH"].split(os.pathsep)])
+    assert found == [["here"], ["here", "/a", "/b"], ["/a", "here"]]
+    assert [each.__name__ for each in sys.meta_path[: len(sys.meta_path) - len(others)]] == ["CompanionFinder"]
+
+
 def test_a_package_whose_extension_does_not_load_has_declared_operators_or_stays_empty(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
