@@ -119,6 +119,20 @@ def test_a_task_s_defaults_and_refusals_are_those_on_record():
             parts.append(f"{index}: {world.step(index)} {world.steps} {world.done}")
         except ValueError as error:
             parts.append(f"{index}: {error}")
+    for task, level, more in (
+        ("MA", 4, {}),
+        ("CL", True, {}),
+        ("MDE", 4, {"variant": "balanced"}),
+        ("CL", 1, {"variant": "odd"}),
+        ("CL", 1, {"mde_decoys": "odd"}),
+        ("CL", 1, {"cell_pixels": 33}),
+        ("CL", 1, {"cell_pixels": 64.0}),
+        ("CL", 1, {"skin": "no/folder"}),
+    ):
+        try:
+            make(task, level, 0, **more)
+        except ValueError as error:
+            parts.append(f"{task} {level} {more}: {error}")
     check_golden("kidgym_bare", "\n".join(parts))
 
 
