@@ -20,6 +20,7 @@ from envs.files import Bounds
 from evals.conversation import Record
 from evals.suite import plan_for
 from tests.clock import Clock
+from tests.cluster.openai_api.test_requests import Dot
 from tests.golden import plain
 from tests.said import Said, Thing
 from tests.toy import ToySuite
@@ -218,6 +219,53 @@ async def test_silence(capsys, monkeypatch):
     await served("POST", "/v1/sessions")
     served.counts()
     check(said, "served_silence")
+
+
+async def test_waits(capsys, monkeypatch):
+    said = Said(capsys)
+    served = Served(said, monkeypatch, attempts=9)
+    monkeypatch.setattr(games, "WAIT_SECONDS", 60.0)
+    ranked = games.Games(SUITE, PLAN, served.commit, ranks={each.id: (each.index - 2) ** 2 for each in PLAN})
+    said(*(each.index for each in ranked.open_episodes(9)), "|", *(each.index for each in ranked.open_episodes(2)))
+    offered, served.now = served.games, 3.0
+
+    async def waiting(*given):
+        """Who asks for a game, and whether it waits."""
+        task = asyncio.create_task(offered.open(*given))
+        for _ in range(50):
+            await asyncio.sleep(0)
+        said("waits" if not task.done() else task.exception() or task.result().episode.index)
+        return task
+
+    opened = [(await waiting("", number % 2 == 1)).result() for number in range(5)]
+    said(*((game.id, game.opened, game.heard, game.asked, game.pictures_by_address) for game in opened))
+    said(*(opened[0].address(Dot(gray)) for gray in (3, 4, 3)), opened[0].pictures)
+    await waiting(PLAN[0].id)
+    first = await waiting()
+    await asyncio.gather(*(offered.give_back(opened[1].id) for _ in range(2)), return_exceptions=True)
+    said((await first).episode.index, "is given out again; left", offered._left[PLAN[1].id], "times")
+    served.counts()
+    second = await waiting()
+    offered.keep({PLAN[2].id})
+    await offered.give_back(opened[3].id)
+    served.counts()
+    await offered.give_back(opened[2].id)
+    said((await second).episode.index, "is needed")
+    third = await waiting()
+    for game in (opened[0], opened[4], await first, await second):
+        while game.session.turn is not None:
+            await offered.answer(game.id, game.waiting, taken.Answer(text="green"))
+    said("nothing is left:", await third)
+    served.counts()
+    await offered.give_back(opened[0].id)
+    served.counts()
+    drained = games.Games(SUITE, PLAN[:1], served.commit)
+    offered = drained
+    await waiting()
+    last = await waiting()
+    drained.drain()
+    said(*await asyncio.gather(last, return_exceptions=True))
+    check(said, "served_waits")
 
 
 async def test_tools(capsys, monkeypatch):
