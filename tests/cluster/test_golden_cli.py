@@ -16,6 +16,7 @@ from cluster.commands import merge, plan, repeat, report, run, sweep
 from cluster.config import settings as settings_module
 from cluster.errors import ResumableError, RunFailedError, UserError
 from cluster.stopping import precision
+from cluster.suite_commands.kumo import commands as kumo
 from envs.files import FileError
 from evals.errors import SuiteError
 from evals.ledger.records import plan_to_table
@@ -177,6 +178,25 @@ def test_wrong_words(capsys):
             parser.refuse(command, unknown)
         said(command, [line for line in capsys.readouterr().err.splitlines() if "error:" in line])
     said.check("cli_wrong_words")
+
+
+@pytest.mark.parametrize(
+    ("line", "declared"),
+    [
+        ("", []),
+        ("raycade kumo show --", ["show"]),
+        ("raycade kumo lab showy", []),
+        ("raycade kumo lab split ", ["halves", "split"]),
+    ],
+)
+def test_arguments_of_a_kumo_command_are_declared_at_once_where_its_line_is_completed(line, declared, monkeypatch):
+    monkeypatch.setenv("COMP_LINE", line)
+    parser = argparse.ArgumentParser()
+    kumo.add_arguments(parser)
+    commands = parser._actions[-1].choices
+    every = {**commands, **commands["lab"]._actions[-1].choices}
+    del every["lab"]
+    assert [name for name, each in every.items() if len(each._actions) > 1] == declared
 
 
 def test_completions(capsys, monkeypatch, tmp_path):
