@@ -184,7 +184,6 @@ def test_wrong_words(capsys):
     ("line", "declared"),
     [
         ("", []),
-        ("raycade kumo import --", ["import"]),
         ("raycade kumo lab showy", []),
         ("raycade kumo lab split ", ["halves", "split"]),
     ],

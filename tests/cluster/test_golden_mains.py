@@ -561,6 +561,14 @@ def test_mains_that_show(said, monkeypatch, tmp_path):
     run.data = Thing(said, "data", find=lambda names: [])
     monkeypatch.undo()
     said.tried("not played", show_episode.read_episode, run, "FFF")
+    monkeypatch.setattr(show_episode, "_SUGGESTED_FROM", 3)
+    for start in ("aa9", "abd", "q"):
+        said.tried(start, show_episode.whole_id, run, start)
+    row = {"episode_id": "ffff2", "suite": "toy", "toy.right": 1, "other.right": 2, "toy": 3}
+    run.data, run.config = Thing(said, "data", find=said.calls("find", [row])), {"suite": "section"}
+    parts = [SimpleNamespace(name=name) for name in ("other", "toy")]
+    monkeypatch.setattr(show_episode, "make_suite", said.calls("make_suite", SimpleNamespace(parts=parts)))
+    said(show_episode.read_episode(run, "FFF"), show_episode._what(None), "|", show_episode._what(()))
     for row in (
         *({"status": "failed", "error": "KeyError: it  broke " + "x " * 40}, {"status": "failed", "error": "Timeout"}),
         {"status": "failed", "error": "KeyError: "},
