@@ -749,6 +749,113 @@ def worked(work, turns=("a-0", "b-0"), batch="", waits=("a-0",), **script) -> st
         return asyncio.run(_worked(work, turns, batch, waits, usual | script))
 
 
+class Listed:
+    """Jobs of an account; each one that is looked at is noted."""
+
+    def __init__(self, said, jobs):
+        self.said, self.jobs = said, jobs
+
+    async def __aiter__(self):
+        for job in self.jobs:
+            self.said.append(f"looks at {job.id}")
+            yield job
+
+    def __await__(self):
+        yield from ()
+        return self
+
+
+class BatchClient:
+    """A provider's client for batch jobs: those that it lists, the one that it tells of, and what its files hold."""
+
+    def __init__(self, said, listed=(), job=None, texts=None, given="b1"):
+        self.said, self.listed, self.job, self.texts, self.given = said, listed, job, texts, given
+        self.batches = self.messages = self.aio = self.with_raw_response = self
+        self.files = SimpleNamespace(create=self.upload, content=self.content)
+
+    async def upload(self, file, purpose):
+        self.said.append(f"upload {file[0]} for {purpose}:\n{file[1].read().decode()}")
+        return SimpleNamespace(id="f1")
+
+    async def content(self, file):
+        self.said.append(f"read {file}")
+        return SimpleNamespace(text=self.texts[file])
+
+    async def create(self, **how):
+        said = {
+            name: each if name != "src" else [one.model_dump(exclude_none=True) for one in each]
+            for name, each in how.items()
+        }
+        self.said.append(f"create {plain(said)}")
+        return SimpleNamespace(id=self.given, name=self.given)
+
+    def list(self, **how):
+        self.said.append(f"list {plain(how)}")
+        return Listed(self.said, self.listed)
+
+    async def retrieve(self, name):
+        self.said.append(f"ask of {name}")
+        return self.job
+
+    get = retrieve
+
+    async def results(self, batch):
+        async def text():
+            return self.texts[batch]
+
+        return SimpleNamespace(text=text)
+
+
+def by_name(kind, call, *given, api="chat", **client) -> str:
+    """What a format of batch jobs asks of a client, which has two jobs for a page of a list at most, and what it returns."""
+    said = []
+    provider = SimpleNamespace(_client=BatchClient(said, **client), api=api, model="m", address="https://api.x/v1")
+    provider.extra_body = {"own": 1}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(formats, "PAGES_OF_JOBS", 0.03)
+        try:
+            said.append(
+                f"= {plain(asyncio.run(getattr(getattr(formats, kind), call)(getattr(formats, kind)(provider), *given)))}"
+            )
+        except EndpointError as error:
+            said.append(f"{type(error).__name__} {meant(error)}")
+    return "\n".join(said)
+
+
+def jobs_of(*jobs, dated=True):
+    """Jobs by id, key, when they were made (None where it is not told) and number of turns."""
+    found = []
+    for id, key, at, turns in jobs:
+        made = datetime.datetime.fromtimestamp(at, datetime.UTC) if dated and at is not None else at
+        counts = SimpleNamespace(model_dump=lambda turns=turns: {"succeeded": turns - 1, "errored": 1})
+        about = {"metadata": key and {"raycade_job": key}, "display_name": key, "created_at": made, "create_time": made}
+        found.append(SimpleNamespace(id=id, name=id, request_counts=counts, **about))
+    return found
+
+
+def job(**told):
+    usual = dict.fromkeys(("output_file_id", "error_file_id", "errors", "results_url", "dest", "error"))
+    return SimpleNamespace(
+        **{**usual, "state": SimpleNamespace(name="JOB_STATE_SUCCEEDED"), "status": "completed", **told}
+    )
+
+
+def of_turns(**results) -> str:
+    """Lines of a file of Anthropic's."""
+    return "\n".join(json.dumps({"custom_id": turn, "result": result}) for turn, result in results.items())
+
+
+def inline(*answers):
+    """Where Google tells the answers of a job."""
+    each = [
+        SimpleNamespace(
+            metadata={"key": turn}, response=SimpleNamespace(model_dump=lambda found=found, **how: found), error=None
+        )
+        for turn, found in answers
+    ]
+    return SimpleNamespace(inlined_responses=each or None)
+
+
 def gemini_answer(key="t", answer=None, error=None):
     """An answer of a job as Google's client has it."""
     data = SimpleNamespace(model_dump=lambda **how: answer) if answer is not None else None

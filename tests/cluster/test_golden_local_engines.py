@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -301,10 +302,13 @@ def worker(*backends, **times) -> dict:
 async def _simulated(settings, requests) -> str:
     given = {"sampling": Sampling(max_tokens=50), "step_seconds": 0.0, "prefill_tokens_per_second": 1e9}
     engine, said = SimulatedEngine(**{**given, **settings}), []
+    began = time.monotonic()
     await engine.start()
+    assert time.monotonic() - began >= engine.start_seconds
     for request in requests:
         try:
             reply = await engine.complete(request)
+            assert 0 <= reply.seconds <= time.monotonic() - began
             said.append(plain(dataclasses.replace(reply, seconds=0.0)))
         except Exception as error:
             said.append(f"{type(error).__name__}: {error}")
