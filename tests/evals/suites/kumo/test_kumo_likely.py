@@ -1,6 +1,7 @@
 """KUMO with likelihoods: the search against all policies, books as promised, points and probabilities as they should be."""
 
 import asyncio
+import contextlib
 import dataclasses
 import itertools
 import math
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from envs.kumo import GenerationError
 from envs.kumo.likely import ENOUGH, BayesSearch, LikelyTask, LikelyTest, certainties, stream_likely
+from envs.kumo.likely.search import entries
 from evals.conversation import Conversation, Record
 from evals.ledger.records import records_to_table
 from evals.players import OraclePlayer, RandomPlayer, ShortcutPlayer
@@ -25,6 +27,7 @@ from evals.suites.kumo.likely.view import view_likely
 from evals.suites.kumo.searched_game import domain_of
 from evals.testing import check_suite
 from evals.types import Episode, Reply
+from tests.envs.kumo_games import made_domain
 from tests.golden import check_golden, digest, plain
 
 TRUTHS = ("Fever", "Yellow Fever", "Gout")
@@ -120,6 +123,24 @@ def test_all_tests_tell_the_right_truth_of_every_book_well_enough(domain, truths
             mean = [before + Fraction(w * w, sum(weights) * 10**tests) for before, w in zip(mean, weights, strict=True)]
         assert certainties(task) == pytest.approx([float(each) for each in mean])
         assert min(mean) >= ENOUGH
+
+
+def test_tests_of_four_outcomes_and_games_of_the_largest_size_are_drawn(monkeypatch):
+    monkeypatch.setattr("envs.kumo.likely.generate.ENOUGH", 0.0)
+    monkeypatch.setattr("envs.kumo.likely.generate.TRIES", 1)
+    made = made_domain()
+    made = dataclasses.replace(made, actions=made.actions[:6])
+    assert {len(action.states) for action in made.actions} == {2, 3, 4}
+    game = next(stream_likely(made, 4, 6))
+    assert sorted(game.test_names) == sorted(action.name for action in made.actions)
+    size = entries(4, game.tests)
+    for most, refused in (
+        (size, contextlib.nullcontext()),
+        (size - 1, pytest.raises(GenerationError, match="too large")),
+    ):
+        monkeypatch.setattr("envs.kumo.likely.generate.MOST_ENTRIES", most)
+        with refused:
+            assert next(stream_likely(made, 4, 6)) == game
 
 
 @pytest.mark.slow
