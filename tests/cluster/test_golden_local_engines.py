@@ -118,6 +118,21 @@ def excess(**values) -> str:
         return template_files._excess(template, {"limit_mm_per_prompt": {"image": 3}, "system_role": "user"})
 
 
+def tried_apart(code, path="/p") -> str:
+    """What is run to try a template, and what an end with this code means."""
+    said, root = [], str(Path(template_files.__file__).parents[2])
+
+    def run(command, env, **how):
+        same = command[0] == sys.executable and "PATH" in env
+        said.append(f"{same} {command[1:]} {how} {env['PYTHONPATH'].replace(root, 'ROOT')}")
+        return SimpleNamespace(returncode=code)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(template_files, "subprocess", SimpleNamespace(run=run))
+        patch.setenv("PYTHONPATH", path)
+        return f"{template_files._excess_of.__wrapped__(f'é {code} {path}')!r} {said}"
+
+
 # --- tokens and replies ---
 
 
