@@ -326,6 +326,7 @@ def test_imports_step_by_step(said, monkeypatch, tmp_path):
         "older.json": {"version": 2, "withheld": [f"w{n}" for n in range(21)], "unplayed": ["u"], "began": ""},
         "torn.json": {"played": 3},
         "whole.json": {"played": 2, "unchecked": 2},
+        "more.json": {"unplayed": ["u", "v"]},
     }.items():
         case = {
             "carried": "carried",
@@ -355,6 +356,7 @@ def test_imports_step_by_step(said, monkeypatch, tmp_path):
             import_run, "check_scores", lambda suite, *given: said("check", given[3]) or case["unchecked"]
         )
         monkeypatch.setattr(import_run, "_import_foreign", said.calls("foreign"))
+        monkeypatch.setattr(import_run, "LEAST_CHECKED", 3)
         found = import_run._Imported(SimpleNamespace(commit_rows=lambda rows: said("-> commits", rows.to_pydict())))
         given = (tmp_path / name, case["overrides"], case["player"], found)
         said.tried("=", import_run._import, *given)
