@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import hashlib
+import io
 import itertools
 import re
 import subprocess
@@ -16,7 +17,7 @@ from envs.files import FileError
 from envs.files.xml import references_in
 from envs.kidgym import Frame, Hint, Item, contact_sheets, make
 from envs.kidgym.catalog import BACKGROUNDS, ITEMS, PILED, QUARTERED, SPRITES, words
-from envs.kidgym.render import check_skin, compose, export_skin, glyphs, layout, sprite
+from envs.kidgym.render import check_skin, compose, drawn_in_time, export_skin, glyphs, layout, sprite
 from envs.kidgym.render.compose import DIRECTIONS, label_plate, labeled
 from envs.kidgym.render.sprites import backdrop, fitted, pile
 from envs.kidgym.scene import RESOLUTIONS, skin_digest
@@ -462,6 +463,34 @@ def test_a_drawing_that_shows_nothing_is_refused(tmp_path, name, content, shows)
     file.write_text(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">{content}</svg>')
     expected = contextlib.nullcontext() if shows else pytest.raises(ValueError, match=f"'{name}': .* draws nothing")
     with expected:
+        check_skin(str(tmp_path))
+
+
+@pytest.mark.slow
+def test_a_drawing_that_takes_for_ever_is_refused_by_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(drawn_in_time, "_SECONDS", 5.0)
+    (tmp_path / "arrow.svg").write_text(
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><path d="M0 0h9v9z"/></svg>'
+    )
+    slow = '<filter id="f"><feTurbulence numOctaves="2000000000" baseFrequency="0.1"/></filter>'
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "up.svg").write_text(
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">{slow}<rect width="9" height="9" filter="url(#f)"/></svg>'
+    )
+    with pytest.raises(ValueError, match=r"up\.svg: takes too long to draw"):
+        check_skin(str(tmp_path))
+
+
+def broken_png():
+    file = io.BytesIO()
+    Image.new("RGBA", (4, 4), "red").save(file, "PNG")
+    return file.getvalue().replace(b"IDAT", b"I\1AT")
+
+
+@pytest.mark.parametrize("content", [b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", broken_png()])
+def test_a_png_that_is_another_format_or_damaged_is_refused(tmp_path, content):
+    (tmp_path / "arrow.png").write_bytes(content)
+    with pytest.raises(ValueError, match=r"'arrow' cannot be read from arrow\.png"):
         check_skin(str(tmp_path))
 
 

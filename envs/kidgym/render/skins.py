@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from envs.kidgym.catalog import BACKGROUNDS, SPRITES
+from envs.kidgym.render.drawn_in_time import check_drawn_in_time
 from envs.kidgym.render.sprites import backdrop, fitted, skin_file, sprite
 from envs.kidgym.scene import Scene, skin_digest
 
@@ -30,8 +31,8 @@ def check_skin(skin: str) -> None:
     """Reads every drawing that a skin has for a built-in sprite or background once.
 
     Raises:
-        ValueError: the folder does not exist, holds no drawing, or ones that are unreadable or empty; the message names
-            folder and sprite.
+        ValueError: the folder does not exist, holds no drawing, or ones that are unreadable, empty or take too long to
+            draw; the message names folder and sprite.
     """
     if not Path(skin).is_dir():
         raise ValueError(f"skin {skin!r} is not a folder")
@@ -39,6 +40,9 @@ def check_skin(skin: str) -> None:
         raise ValueError(
             f"skin {skin!r} holds no drawing: a sprite {DRAWN[0]!r} would be its file {DRAWN[0]}.svg or .png"
         )
+    files = [skin_file(skin, name) for name in (*SPRITES, *DRAWN, *(f"background/{each}" for each in BACKGROUNDS))]
+    drawings = dict.fromkeys(file for file in files if file is not None and file.suffix == ".svg")
+    check_drawn_in_time(list(drawings))
     for name in (*SPRITES, *DRAWN):
         file = skin_file(skin, name)
         if file is not None and sprite(name, 32, skin).getchannel("A").getbbox() is None:

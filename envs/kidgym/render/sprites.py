@@ -137,15 +137,25 @@ def _read(path: Path, name: str, width: int, height: int, skin: str) -> Image.Im
     """A skin's drawing: a PNG file as it is, an SVG file as large as fits into a box of pixels."""
     try:
         if path.suffix == ".svg":
-            svg = read_text(path, MOST_BYTES)
-            _check_references(svg, path.name)
-            return rasterize(svg, width, height)
-        with Image.open(io.BytesIO(read_bytes(path, MOST_BYTES))) as image:
+            return read_svg(path, width, height)
+        # Of other formats than these Pillow would read some with programs of the system, such as Ghostscript.
+        with Image.open(io.BytesIO(read_bytes(path, MOST_BYTES)), formats=("PNG",)) as image:
             if max(image.size) > _LARGEST:
                 raise ValueError(f"{image.width}x{image.height} pixels; at most {_LARGEST} an edge are read")
             return image.convert("RGBA")
-    except (OSError, ValueError, Image.DecompressionBombError) as error:
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise ValueError(f"skin {skin!r}: sprite {name!r} cannot be read from {path.name}: {error}") from error
+
+
+def read_svg(path: Path, width: int, height: int) -> Image.Image:
+    """A skin's SVG file, as large as fits into a box of pixels.
+
+    Raises:
+        OSError, ValueError: it cannot be read or drawn, or refers to other files.
+    """
+    svg = read_text(path, MOST_BYTES)
+    _check_references(svg, path.name)
+    return rasterize(svg, width, height)
 
 
 def _check_references(svg: str, name: str) -> None:
