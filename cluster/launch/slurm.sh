@@ -95,7 +95,10 @@ submit() {
     [[ -z ${RAYCADE_CONTAINER:-} ]] || check_container
     script="$(realpath "${BASH_SOURCE[0]}")"
     root="$(dirname "$(dirname "$(dirname "$script")")")"
-    # Report bad overrides now, not after a night in the queue.
+    # Report bad settings and overrides now, not after a night in the queue.
+    for name in RAYCADE_MAX_REQUEUES RAYCADE_READY_SECONDS; do
+        [[ -z ${!name:-} || ${!name} =~ ^(0|[1-9][0-9]{0,8})$ ]] || die 2 "$name=${!name}: must be a whole number"
+    done
     plan="$("$root/.venv/bin/python" -m cluster plan "$@")" || exit
     # As words, because the environment does not reach the job with --export=NONE.
     for name in "${SETTINGS[@]}"; do

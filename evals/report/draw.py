@@ -7,8 +7,10 @@ marker of its own, so that it also reads in gray. Files of one figure are the sa
 
 from __future__ import annotations
 
+import contextlib
 import io
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal
 
 from matplotlib import rc_context
@@ -50,13 +52,24 @@ _METADATA: Final[dict[str, dict[str, Any]]] = {"svg": {"Date": None}, "pdf": {"C
 
 def draw(figure: Figure, form: Format, look: Look = PLAIN) -> bytes:
     """The figure as a file's content."""
-    with rc_context({**_STYLE, **(_ON_DARK if look.dark else {})}):
+    with rc_context({**_STYLE, **(_ON_DARK if look.dark else {})}), _without_build_date():
         as_radar = look.radar and figure.kind == "dots" and figure.limits is not None
         kind = radar if as_radar else _KINDS[figure.kind]
         canvas = kind(figure, look)
         content = io.BytesIO()
         canvas.savefig(content, format=form, dpi=300, metadata=_METADATA[form])
     return content.getvalue()
+
+
+@contextlib.contextmanager
+def _without_build_date() -> Iterator[None]:
+    """Our figures hold no date; matplotlib reads this variable of build systems all the same, and fails where it is no date."""
+    date = os.environ.pop("SOURCE_DATE_EPOCH", None)
+    try:
+        yield
+    finally:
+        if date is not None:
+            os.environ["SOURCE_DATE_EPOCH"] = date
 
 
 _KINDS: Final[dict[str, Callable[[Figure, Look], Canvas]]] = {

@@ -292,6 +292,16 @@ def test_a_dry_run_shows_the_command_and_submits_nothing(tmp_path):
         assert refused.returncode == 2 and wrong in refused.stderr
 
 
+@pytest.mark.parametrize("wrong", ["RAYCADE_MAX_REQUEUES=abc", "RAYCADE_READY_SECONDS=1.5", "RAYCADE_MAX_REQUEUES=-1"])
+def test_a_setting_that_is_no_number_is_refused_when_a_job_is_submitted(tmp_path, wrong):
+    name, _, value = wrong.partition("=")
+    command = [SUBMIT, "submit", "--dry-run", "--", *GAMES[:4], "model=oracle"]
+    done = subprocess.run(
+        command, env={**os.environ, name: value}, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2 and f"{wrong}: must be a whole number" in done.stderr
+
+
 @pytest.mark.slow
 def test_multirun_on_this_machine_plays_what_it_can(tmp_path):
     games = ["suite=kumo", "suite.domains=[medical]", "suite.difficulties=[easy]", "suite.tasks_per_domain=1"]

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import io
 import itertools
+import os
 import math
 import re
 import warnings
@@ -121,6 +122,12 @@ def test_every_kind_is_drawn_and_one_of_them_in_every_form_and_the_same_each_tim
         assert draw(made, "svg") == svg and draw(made, "pdf")[:4] == b"%PDF"
         with Image.open(io.BytesIO(draw(made, "png"))) as picture:
             assert picture.info["dpi"] == pytest.approx((300, 300), abs=0.5)
+
+
+def test_no_date_of_a_build_system_is_read(monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "abc")
+    made = Figure("f", "F", "lines", (KINDS["lines"],), "x", "y", (0, 1))
+    assert draw(made, "svg").startswith(b"<?xml") and os.environ["SOURCE_DATE_EPOCH"] == "abc"
 
 
 LONG = tuple(f"a model of a long name (setting number {number} of the run)" for number in range(3))
