@@ -4,8 +4,8 @@ import dataclasses
 import functools
 import io
 import itertools
-import os
 import math
+import os
 import re
 import warnings
 
