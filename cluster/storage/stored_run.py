@@ -22,7 +22,7 @@ from envs.files import FileError, MissingFileError, parse_json, read_lines, read
 from envs.files.parquet import read_parquet
 from envs.suggest import did_you_mean
 from evals.ledger.ledger import Ledger, open_ledger, retry_until_stable
-from evals.ledger.parts import Damage, LedgerChangedError, LedgerDamagedError
+from evals.ledger.parts import Damage, LedgerChangedError, LedgerDamagedError, hindered
 from evals.ledger.records import check_plan, plan_from_table
 from evals.ledger.run_data import RunData
 from evals.stopping.outcomes import StopState
@@ -31,6 +31,7 @@ from evals.types import Episode
 T = TypeVar("T")
 
 DAMAGE_SHOWN = 20
+_CANNOT_READ = "cannot be read by this process, but may be sound: it lacks a right, memory or file handles, or the path is no UTF-8 text"
 TIMINGS = "timings.jsonl"
 """One line of timings for each session that came to its end."""
 
@@ -73,7 +74,9 @@ class Run:
         try:
             table = read_parquet(path)
             check_plan(table)
-        except (pa.ArrowException, OSError, ValueError) as error:
+        except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+            if hindered(error):
+                raise UserError(f"{path}: {_CANNOT_READ}: {error}") from error
             raise UserError(f"{path}: damaged, cannot be read as a plan: {error}") from error
         return table
 
@@ -320,6 +323,8 @@ def damaged(run_dir: Path | str, damage: Sequence[Damage]) -> UserError:
     found = "\n".join(f"  {each.path}: {each.reason}" for each in damage[:DAMAGE_SHOWN])
     more = f"\n  and {len(damage) - DAMAGE_SHOWN} more" if len(damage) > DAMAGE_SHOWN else ""
     where = f"{run_dir}: " if run_dir else ""
+    if all(each.may_be_sound for each in damage):
+        return UserError(f"{where}parts of the ledger {_CANNOT_READ}:\n{found}{more}")
     return UserError(
         f"{where}the ledger is damaged:\n{found}{more}\n"
         "To continue without these files, move them out of the episodes folder; `raycade run` plays their episodes again."

@@ -43,6 +43,7 @@ _ATTEMPT = ("episode_id", "attempt")
 """What tells the attempts in a part apart."""
 
 _GONE = (errno.ENOENT, errno.ESTALE)
+_HINDRANCES = (errno.EACCES, errno.EPERM, errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE)
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class Damage:
 
     path: Path
     reason: str
+    may_be_sound: bool = False
+    """Whether only this process cannot read it (``hindered``)."""
 
 
 class LedgerDamagedError(ValueError):
@@ -389,4 +392,19 @@ def damage_of(path: Path, error: Exception) -> Damage:
         LedgerChangedError: it is no longer there.
     """
     error = _unless_gone(path, error)
-    return Damage(path, " ".join(str(error).split()) or type(error).__name__)
+    return Damage(path, " ".join(str(error).split()) or type(error).__name__, hindered(error))
+
+
+def hindered(error: BaseException | None) -> bool:
+    """Whether a file that may be sound cannot be read by this process, since it lacks a right, memory or file handles.
+
+    Or since the file's path is no UTF-8 text, which readers of Parquet need.
+    """
+    if error is None:
+        return False
+    if isinstance(error, MemoryError | UnicodeEncodeError):
+        return True
+    if isinstance(error, OSError) and error.errno in _HINDRANCES:
+        return True
+    # Arrow's words for a thread that cannot be started.
+    return "Resource temporarily unavailable" in str(error) or hindered(error.__cause__)

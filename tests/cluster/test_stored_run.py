@@ -1,18 +1,21 @@
 """What is said of a run directory that cannot be read, and what is read of one that can."""
 
+import errno
 import json
 import os
 from operator import attrgetter
+from unittest.mock import Mock
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from cluster.commands.list_runs import list_runs
 from cluster.errors import RunFailedError, UserError
 from cluster.observe.run_status import run_status
-from cluster.storage.stored_run import Run, read_runs
+from cluster.storage.stored_run import Run, damaged, read_runs
 from evals.ledger.ledger import OPENINGS
-from evals.ledger.parts import Damage, LedgerChangedError, LedgerDamagedError
+from evals.ledger.parts import Damage, LedgerChangedError, LedgerDamagedError, damage_of
 from tests.cluster.test_ledger import PLAN, directory, rows  # noqa: F401
 
 
@@ -113,3 +116,26 @@ def test_a_pipe_in_place_of_a_file_is_refused(directory, name, read):  # noqa: F
     os.mkfifo(directory.path / name)
     with pytest.raises(UserError, match=name):
         getattr(Run(directory.path), read)
+
+
+@pytest.mark.parametrize(
+    ("error", "hinders"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied"), True),
+        (OSError(errno.EMFILE, "Too many open files"), True),
+        (pa.ArrowMemoryError("malloc of size 99 failed"), True),
+        (OSError("Unknown error: Failed to launch worker thread: Resource temporarily unavailable"), True),
+        (UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates not allowed"), True),
+        (pa.ArrowInvalid("Parquet magic bytes not found in footer"), False),
+        (OSError(errno.EIO, "Input/output error"), False),
+    ],
+)
+def test_what_this_process_cannot_read_is_not_called_damaged(tmp_path, monkeypatch, error, hinders):
+    part = tmp_path / "part-1.parquet"
+    part.touch()
+    told = str(damaged("", [damage_of(part, error)]))
+    assert ("may be sound" in told) == hinders != ("is damaged" in told) and ("move them out" in told) != hinders
+    (tmp_path / "plan.parquet").touch()
+    monkeypatch.setattr("cluster.storage.stored_run.read_parquet", Mock(side_effect=error))
+    with pytest.raises(UserError, match="may be sound" if hinders else "damaged"):
+        _ = Run(tmp_path).planned
