@@ -117,7 +117,7 @@ def _merge(target: Path, sources: Sequence[Path]) -> Joined:
             write_spending(directory.path, spending)
         for run in others:
             _copy_rows(run, directory, owners)
-            _copy_notes(run, directory)
+            warnings += _copy_notes(run, directory)
         directory.remove(replaced)
         directory.compact(everything=True)
     finally:
@@ -321,12 +321,14 @@ def _copy_rows(run: Run, directory: RunDirectory, owners: Mapping[Attempt, Run])
             directory.commit_rows(batch.filter(mine))
 
 
-def _copy_notes(run: Run, directory: RunDirectory) -> None:
-    """Add a run's notes to those of the merged one."""
+def _copy_notes(run: Run, directory: RunDirectory) -> list[str]:
+    """Add a run's notes to those of the merged one; returns which lines cannot be read."""
+    theirs = NotesFile(run.path)
     try:
-        NotesFile(directory.path).add_from(NotesFile(run.path))
+        NotesFile(directory.path).add_from(theirs)
     except NoteError as error:
         raise UserError(str(error)) from error
+    return [f"notes that are not merged: {line}" for line in theirs.read().damage]
 
 
 def _keys(batch: pa.Table) -> Iterator[Attempt]:

@@ -280,6 +280,7 @@ def _scored(run: Run, data: RunData, suite: Suite) -> Results:
     summary = {**summarize(data, scores, causes), "warnings": warnings}
     if costs is not None:
         summary |= costs.to_json()
+    notes = NotesFile(run.path).read()
     # What depends on times and routing stays out of the summary.
     times = [
         cost_table(costs) if costs is not None else None,
@@ -288,11 +289,12 @@ def _scored(run: Run, data: RunData, suite: Suite) -> Results:
         replica_table(run.timings),
         sessions_table(data),
         *suite_results(suite, data, "performance"),
-        notes_table(data, NotesFile(run.path).read().notes),  # may be written after the run, so not in the summary
+        notes_table(data, notes.notes),  # may be written after the run, so not in the summary
     ]
     counts = {name: summary[name] for name in COUNTS}
     missing_or_failed = status_lines(counts, causes, is_imported(data.sessions))
-    status = [*imported_lines(data.sessions), *training_lines(run), *missing_or_failed]
+    unread = [f"notes that are not shown: {line}" for line in notes.damage]
+    status = [*imported_lines(data.sessions), *training_lines(run), *missing_or_failed, *unread]
     tables = [*scores, *(table for table in times if table is not None)]
     return Results(tables, summary, data.parts, tuple(warnings), status)
 

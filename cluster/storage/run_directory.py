@@ -22,7 +22,7 @@ from cluster.storage import compaction, provenance
 from cluster.storage.durable import sync_directory, write_durably
 from cluster.storage.lock import LeaseLostError, RunLock
 from cluster.storage.stored_run import Run, check_links
-from evals.ledger.lease import MOST_DIGITS, read_fence
+from evals.ledger.lease import MOST_DIGITS, part_files, read_fence
 from evals.ledger.parts import LedgerPart, describe_part, part_order, write_part
 from evals.ledger.records import PARQUET_OPTIONS, plan_to_table
 from evals.types import Episode
@@ -122,7 +122,7 @@ class RunDirectory(Run):
         Raises:
             UserError: no driver counts so far, and the numbers after it could not be told from none.
         """
-        last = max(self.parts.glob("*.parquet"), key=part_order, default=None)
+        last = max(part_files(self.parts), key=part_order, default=None)
         number = part_order(last)[0] if last else 0
         if number >= 10 ** (MOST_DIGITS - 1):
             self._lock.release()
@@ -298,7 +298,7 @@ class RunDirectory(Run):
         fence = read_fence(self.path)
         with self._writing:
             self._remove_doubtful()
-            paths = sorted(self.parts.glob("*.parquet"), key=part_order)
+            paths = sorted(part_files(self.parts), key=part_order)
         return [part for part in map(describe_part, paths) if fence.admits(part.path.name, part.lease)]
 
     def remove_replaced(self, seconds: float = 0.0) -> None:

@@ -31,7 +31,9 @@ from evals.types import Episode
 T = TypeVar("T")
 
 DAMAGE_SHOWN = 20
-_CANNOT_READ = "cannot be read by this process, but may be sound: it lacks a right, memory or file handles, or the path is no UTF-8 text"
+_CANNOT_READ = (
+    "cannot be read here, but may be sound: a right, memory or file handles are missing, or its path is not UTF-8"
+)
 TIMINGS = "timings.jsonl"
 """One line of timings for each session that came to its end."""
 

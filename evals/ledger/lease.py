@@ -135,6 +135,19 @@ def _number_of(mark: str) -> int:
     return int(number) if is_number else 0
 
 
+def part_files(folder: Path) -> list[Path]:
+    """The files of a ledger's parts, by name; none where the folder is not there.
+
+    Raises:
+        OSError: the folder cannot be listed. (``glob`` would show it empty: all episodes would count as not played.)
+    """
+    try:
+        files = list(folder.iterdir())
+    except FileNotFoundError:
+        return []
+    return sorted(file for file in files if file.suffix == ".parquet")
+
+
 def counted_parts(run_dir: Path) -> tuple[list[str], int]:
     """Names of the parts that count so far, and the highest number of a lease that one of them names."""
     fence = read_fence(run_dir)
@@ -142,7 +155,7 @@ def counted_parts(run_dir: Path) -> tuple[list[str], int]:
     if fence.lease:
         known = fence.lease.inherited or known
     counted, highest = [], 0
-    for path in sorted((run_dir / "episodes").glob("*.parquet")):
+    for path in part_files(run_dir / "episodes"):
         if path.name in known:
             counted.append(path.name)
             continue

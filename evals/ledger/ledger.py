@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from evals.ledger.check import CheckedRows, check_rows
 from evals.ledger.columns import ledger_schema
-from evals.ledger.lease import read_fence
+from evals.ledger.lease import part_files, read_fence
 from evals.ledger.parts import (
     Damage,
     LedgerChangedError,
@@ -151,7 +151,7 @@ def retry_until_stable(read: Callable[[], T]) -> T:
 
 def _open(run_dir: Path, plan: pa.Table | None) -> Ledger:
     folder, fence = run_dir / "episodes", read_fence(run_dir)
-    paths = sorted(folder.glob("*.parquet"), key=part_order)
+    paths = sorted(part_files(folder), key=part_order)
     ledger = Ledger()
     found: list[tuple[LedgerPart, pa.Table]] = []
     replaced: set[str] = set()
@@ -188,7 +188,7 @@ def _check_unchanged(run_dir: Path, paths: Sequence[Path], mark: str) -> None:
         LedgerChangedError: something has.
     """
     folder = run_dir / "episodes"
-    added = set(folder.glob("*.parquet")).difference(paths)
+    added = set(part_files(folder)).difference(paths)
     if any(is_merged(path) for path in added):
         raise LedgerChangedError(str(folder))  # what it replaces may have gone before the first listing came to it
     if read_fence(run_dir).mark != mark:

@@ -395,16 +395,15 @@ def damage_of(path: Path, error: Exception) -> Damage:
     return Damage(path, " ".join(str(error).split()) or type(error).__name__, hindered(error))
 
 
-def hindered(error: BaseException | None) -> bool:
+def hindered(error: BaseException) -> bool:
     """Whether a file that may be sound cannot be read by this process, since it lacks a right, memory or file handles.
 
     Or since the file's path is no UTF-8 text, which readers of Parquet need.
     """
-    if error is None:
-        return False
-    if isinstance(error, MemoryError | UnicodeEncodeError):
-        return True
-    if isinstance(error, OSError) and error.errno in _HINDRANCES:
-        return True
+    for each in (error, error.__cause__):
+        if isinstance(each, MemoryError | UnicodeEncodeError):
+            return True
+        if isinstance(each, OSError) and each.errno in _HINDRANCES:
+            return True
     # Arrow's words for a thread that cannot be started.
-    return "Resource temporarily unavailable" in str(error) or hindered(error.__cause__)
+    return "Resource temporarily unavailable" in str(error)

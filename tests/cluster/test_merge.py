@@ -284,9 +284,12 @@ def test_notes_of_the_parts_come_along_and_the_parts_keep_theirs(tmp_path):
     for run, note in zip(runs, notes, strict=True):
         run.path.mkdir()
         NotesFile(run.path).add([note])
-    for _ in range(2):
-        merge_module._copy_notes(*runs)
+    assert [merge_module._copy_notes(*runs) for _ in range(2)] == [[], []]
     assert [{note.tag for note in NotesFile(run.path).read().notes} for run in runs] == [{"one"}, {"one", "two"}]
+    with NotesFile(runs[0].path).path.open("a") as file:
+        file.write("no note\n")
+    (told,) = merge_module._copy_notes(*runs)
+    assert told.startswith("notes that are not merged: ") and "line 2" in told
 
 
 def test_parts_may_differ_in_speed_alone_and_where_another_model_may_answer_is_asked():

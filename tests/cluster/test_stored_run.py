@@ -14,6 +14,7 @@ from cluster.commands.list_runs import list_runs
 from cluster.errors import RunFailedError, UserError
 from cluster.observe.run_status import run_status
 from cluster.storage.stored_run import Run, damaged, read_runs
+from evals.ledger.lease import part_files
 from evals.ledger.ledger import OPENINGS
 from evals.ledger.parts import Damage, LedgerChangedError, LedgerDamagedError, damage_of
 from tests.cluster.test_ledger import PLAN, directory, rows  # noqa: F401
@@ -139,3 +140,13 @@ def test_what_this_process_cannot_read_is_not_called_damaged(tmp_path, monkeypat
     monkeypatch.setattr("cluster.storage.stored_run.read_parquet", Mock(side_effect=error))
     with pytest.raises(UserError, match="may be sound" if hinders else "damaged"):
         _ = Run(tmp_path).planned
+
+
+def test_a_folder_of_parts_that_cannot_be_listed_is_no_empty_run(tmp_path, monkeypatch):
+    assert part_files(tmp_path / "none") == []
+    for name in ("part-2.parquet", "part-1.parquet", ".part-3.parquet.tmp"):
+        (tmp_path / name).touch()
+    assert [path.name for path in part_files(tmp_path)] == ["part-1.parquet", "part-2.parquet"]
+    monkeypatch.setattr(type(tmp_path), "iterdir", Mock(side_effect=PermissionError(errno.EACCES, "Permission denied")))
+    with pytest.raises(PermissionError):
+        part_files(tmp_path)
