@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from envs.file_picture import MOST_BYTES
 from envs.files import FileError, read_text
-from envs.kidgym.render.sprites import MOST_BYTES, read_svg
+from envs.kidgym.render.sprites import read_svg
 
 _SECONDS: Final = 60.0
 """For all drawings together, besides ``_SECONDS_EACH`` for each; ours take milliseconds."""
