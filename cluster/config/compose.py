@@ -74,6 +74,7 @@ def compose_config(overrides: Sequence[str]) -> DictConfig:
             key = str(error.override).partition("=")[0].lstrip("+")
             if key.startswith("model.engine."):  # its value may be a secret
                 raise UserError(f"{key}: its value cannot be read: put special characters in quotes") from None
+            _check_no_key(str(error.override))
             raise UserError(
                 f"{str(error.override).lstrip('+')}: cannot be read as KEY=VALUE: {_tidy(error)}"
             ) from error
@@ -182,6 +183,16 @@ def offer_plugins(overrides: Sequence[str] = (), further: Sequence[str] = ()) ->
             if section == "model.engine":
                 node = {"name": name, "engine": node, "sampling": {}, "replica": {"gpus": 0, "cpus": 1}}
             store.store(group=group, name=name, node=node)
+
+
+def _check_no_key(word: str) -> None:
+    """See that a word of the command line that is no override is no key, before it is printed."""
+    from cluster.engines.api_secrets import check_no_keys  # needed only where a word is wrong
+
+    try:
+        check_no_keys({"the command line": word})
+    except ValueError as error:
+        raise UserError(str(error)) from None
 
 
 def _composition_error(error: Exception) -> UserError:

@@ -224,3 +224,13 @@ def test_a_name_of_a_run_is_kept_and_changes_no_id_and_no_folder():
     for wrong in ("''", "'a '", "x" * 61):
         with pytest.raises(UserError, match=r"^name="):
             load_settings(["suite=kumo", f"name={wrong}"])
+
+
+def test_a_key_in_place_of_an_override_is_not_printed(monkeypatch):
+    monkeypatch.setenv("MY_API_KEY", "quite-secret")
+    for word in ("sk-secretsecret1234secretsecret", "quite-secret"):
+        with pytest.raises(UserError, match="looks like an API key") as refused:
+            load_settings(["suite=kumo", word])
+        assert word not in str(refused.value)
+    with pytest.raises(UserError, match="oracle: cannot be read as KEY=VALUE"):
+        load_settings(["suite=kumo", "oracle"])

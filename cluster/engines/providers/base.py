@@ -42,6 +42,10 @@ OWN_FIELDS = frozenset(
 touch it."""
 TOKEN_LIMITS = frozenset({"max_completion_tokens", "max_output_tokens", "max_tokens"})
 """Names of the most tokens of a reply, by which costs are reserved."""
+PRICED_FIELDS = frozenset({"inference_geo", "performance_config", "service_tier", "speed"})
+"""Fields of requests, by any provider's name, with which a token costs otherwise than the price table says."""
+USUAL_VALUES = frozenset({"auto", "default", "global", "standard", "standard_only"})
+"""Of these fields, those at the table's prices."""
 NO_LABELS = "this provider gives no probabilities of labels; the suite's written answers need none"
 
 
@@ -228,6 +232,8 @@ class ProviderEngine(ApiEngine, abc.ABC):
                 f"model.engine.{missing[0]}: prompt_price and completion_price must be set together, as the price table has "
                 f"no entry for {settings.get('model')} (model.engine.{missing[0]}=0 for tokens that cost nothing)"
             )
+        if missing and cls._knows_prices(settings) and not cls.cost_is_told:
+            _check_usual_prices(settings.get("extra_body") or {})
         if settings.get("spend_cap") is not None and not cls._has_prices(settings):
             raise ValueError(f"model.engine.spend_cap: {cls.price_note(settings)}")
 
@@ -405,3 +411,14 @@ def _is_installed(package: str) -> bool:
         return importlib.util.find_spec(package) is not None
     except ModuleNotFoundError:  # of a package within a package, such as google.genai
         return False
+
+
+def _check_usual_prices(extra_body: Mapping[str, Any]) -> None:
+    """See that no field of a request changes what the table says that a token costs."""
+    for name, value in extra_body.items():
+        is_usual = value is None or (isinstance(value, str) and value in USUAL_VALUES)
+        if _snake_case(name) in PRICED_FIELDS and not is_usual:
+            raise ValueError(
+                f"model.engine.extra_body: with {name} the prices of the table may not hold; set model.engine.prompt_price and "
+                "model.engine.completion_price to those that apply"
+            )
