@@ -162,6 +162,12 @@ def _main(words: list[str]) -> int:
     except ModuleNotFoundError as error:  # a suite's command without the suite's extra
         print(f"error: {plugins.missing_package(SUITE_COMMANDS, words[0], error)}", file=sys.stderr)
         code = BAD_INPUT
+    except MemoryError as error:
+        print(
+            f"error: out of memory: {printable(str(error)) or 'this process may not have as much as it needs'}",
+            file=sys.stderr,
+        )
+        code = RUN_FAILED
     except BrokenPipeError:
         streams.give_up(sys.stdout)  # who read it has seen enough
     except OSError as error:  # a full disk, a path that is too long, a folder without write permission

@@ -63,6 +63,7 @@ def test_ends_of_commands(capsys, monkeypatch):
             RunFailedError("it fell"),
         ),
         *(ResumableError("spent"), ModuleNotFoundError("No module named 'mcp'", name="mcp"), BrokenPipeError("gone")),
+        *(MemoryError(), MemoryError("malloc of size 99 failed")),
         *(OSError(errno.ENOSPC, "full"), OSError(errno.ENAMETOOLONG, "long", "x" * 9), KeyboardInterrupt()),
     ):
         parser.options = argparse.Namespace(command=fails(error))
