@@ -56,6 +56,9 @@ class Said:
 class Thing:
     """Stands for anything: its name shows where it came from, and what it is called with is noted."""
 
+    __iter__ = None
+    """It stands for anything, and would have no end."""
+
     def __init__(self, said, name, /, **given):
         self.__dict__ |= {"_said": said, "_name": name, **given}
 

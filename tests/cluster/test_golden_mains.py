@@ -171,7 +171,10 @@ def test_mains_of_what_is_said_before_and_while_a_run_is_played(said, monkeypatc
         said(getattr(given, "output", "none"))
     for error in (None, NoteError("two notes")):
         add = raising(said, "add_from", error) if error else said.calls("add_from")
-        monkeypatch.setattr(merge, "NotesFile", lambda path, add=add: Thing(said, f"notes {path}", add_from=add))
+        unread = SimpleNamespace(damage=("line 3",))
+        monkeypatch.setattr(
+            merge, "NotesFile", lambda path, add=add: Thing(said, f"notes {path}", add_from=add, read=lambda: unread)
+        )
         said.tried("notes", merge._copy_notes, SimpleNamespace(path="SOURCE"), SimpleNamespace(path="TARGET"))
     stand_ins(monkeypatch, said, upload, "score_run make_suite final_results tracked_id check_section")
     tracker = Thing(said, "tracker")
