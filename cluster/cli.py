@@ -154,7 +154,7 @@ def _main(words: list[str]) -> int:
         code = options.command(options)
         sys.stdout.flush()
     except (UserError, FileError, SuiteError) as error:
-        print(f"error: {printable(str(error))}", file=sys.stderr)
+        print(f"error: {_without_keys(printable(str(error)))}", file=sys.stderr)
         code = BAD_INPUT
     except RunFailedError as error:
         print(f"error: {printable(str(error))}", file=sys.stderr)
@@ -279,6 +279,12 @@ def parser_for(command: str) -> Parser:
     return parser
 
 
+def _without_keys(text: str) -> str:
+    from cluster.engines.api_secrets import without_keys  # needed only where there is an error
+
+    return without_keys(text)
+
+
 def _summary(name: str) -> str:
     return printable(plugins.summary(SUITE_COMMANDS, name))
 
@@ -293,7 +299,7 @@ class Parser(argparse.ArgumentParser):
             message = f"{message}{did_you_mean(found[1], names)}"
         elif unknown := re.match(r"unrecognized arguments: (--?[\w-]+)", message):
             message = f"{message}{did_you_mean(unknown[1], self._options())}"
-        super().error(message)
+        super().error(_without_keys(message))
 
     def refuse(self, command: str, unknown: Sequence[str]) -> NoReturn:
         """Say which arguments a command does not know, with that command's usage."""

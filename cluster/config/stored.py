@@ -33,9 +33,11 @@ def stored_sections(
         overrides: KEY=VALUE of the command line, keys with their section.
 
     Raises:
-        UserError: an override names nothing, or a stored setting must be given again.
+        UserError: an override names nothing, a stored setting must be given again, or the price of another model.
     """
     found = _with_overrides({name: config.get(name) for name in names}, overrides)
+    if "model" in names:
+        _forget_prices(config.get("model") or {}, found["model"] or {}, overrides)
     given = [override.partition("=")[0] for override in overrides]
     missing = []
     for key, value in _to_be_given(found):
@@ -47,6 +49,31 @@ def stored_sections(
             "sent; if you trust these values, give each of them again on the command line"
         )
     return found
+
+
+def _forget_prices(stored: Mapping[str, Any], now: dict[str, Any], overrides: Sequence[str]) -> None:
+    """Leave out stored prices that may be others with other settings of the engine: the table's are looked up again.
+
+    Raises:
+        UserError: another model is named, and the prices of the stored one were given by hand.
+    """
+    given = {override.partition("=")[0] for override in overrides}
+    engine = stored.get("engine")
+    if not engine or not any(name.startswith("model.engine") for name in given):
+        return
+    prices = {name: value for name, value in engine.items() if name.endswith("_price") and value is not None}
+    others = {name: value for name, value in engine.items() if name not in prices}
+    known = class_of("model.engine", engine).known_prices(others)
+    for name, value in prices.items():
+        if f"model.engine.{name}" in given:
+            continue
+        if known.get(name) == value:
+            now["engine"][name] = None
+        elif "model.engine.model" in given:
+            raise UserError(
+                f"model.engine.{name}: {value:g} is the price of {engine.get('model')}, as it was given for that run; give "
+                "the price of this model (null: that of the price table)"
+            )
 
 
 def _holds(name: str, key: str) -> bool:

@@ -69,6 +69,15 @@ def check_no_keys(config: Mapping[str, Any]) -> None:
     _check_texts("", config, keys)
 
 
+def without_keys(text: str) -> str:
+    """A text, such as an error that repeats the command line, without what looks like a key or is one of the environment's."""
+    for name, value in os.environ.items():
+        key = value.strip()
+        if len(key) >= 8 and _SECRET_VARIABLE.search(name):
+            text = text.replace(key, "[a key]")
+    return _KEY.sub("[a key]", text)
+
+
 def _check_texts(where: str, value: Any, keys: Collection[str]) -> None:
     """See that a setting, and what is within it, holds no key; a name that holds one is not repeated either."""
     names_sound = isinstance(value, Mapping) and not any(_holds_key(name, keys) for name in value)

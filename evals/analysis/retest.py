@@ -96,7 +96,8 @@ def _agreement_row(suite: str, asked: Sequence[Again]) -> tuple[Cell, ...]:
 def disagreement_table(asked: Sequence[Again], most: int) -> Table:
     """The first ``most`` turns with another action, then those with another reply only."""
     differing = sorted(
-        (one for one in asked if not one.same_text or not one.same_action), key=lambda one: one.same_action
+        (one for one in asked if not one.same_text or one.old_action != one.new_action),
+        key=lambda one: one.old_action == one.new_action,
     )
     rows = tuple(
         (one.episode[:SHORT_ID], one.turn, one.old_action, one.new_action, _differs(one)) for one in differing[:most]

@@ -324,3 +324,15 @@ def test_shards_with_failures_are_disjoint_and_merge_to_the_whole(tmp_path, ray_
     summary = json.loads((tmp_path / "all" / "summary.json").read_text())
     assert code == 0 and "Episodes" in out
     assert (summary["planned"], summary["failed"], summary["missing"]) == (24, len(failed), 0)
+
+
+KEY = "sk-secret1secret2secret3"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["plan", "--api-key", KEY], ["plan", f"--api-key={KEY}"], ["plan", f"model={KEY}"], ["report", KEY], [KEY]],
+)
+def test_no_error_repeats_a_key(capsys, words):
+    code, out, err = run_here(capsys, *words)
+    assert code == 2 and "error: " in err and KEY not in out + err

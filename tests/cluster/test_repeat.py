@@ -7,7 +7,9 @@ import yaml
 
 from cluster.cli import main
 from cluster.commands.repeat import repeated_settings, what_differs
+from cluster.config.registry import class_of
 from cluster.config.settings import load_settings
+from cluster.config.stored import _forget_prices
 from cluster.errors import UserError
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
@@ -99,6 +101,30 @@ def flat(values, place=""):
     return {
         name: value for key, each in values.items() for name, value in flat(each, f"{place}.{key}".strip(".")).items()
     }
+
+
+def test_prices_of_the_table_are_looked_up_again_and_others_are_asked_for():
+    engine = {"type": "anthropic", "model": "claude-opus-5"}
+    table = dict(class_of("model.engine", engine).known_prices(engine))
+
+    def left(stored, *overrides):
+        repeated = {"engine": {**engine, **stored}}
+        _forget_prices({"engine": {**engine, **stored}}, repeated, overrides)
+        return {name: value for name, value in repeated["engine"].items() if name.endswith("price")}
+
+    for unchanged in ([], ["model.sampling.max_tokens=5"], ["suite.seed=5"]):
+        assert left(table, *unchanged) == table
+    for changed in (
+        "model.engine.model=claude-haiku-4-5",
+        "model.engine.batch=true",
+        "model.engine.extra_body={speed: fast}",
+    ):
+        assert left(table, changed) == dict.fromkeys(table)
+    assert left(table, "model.engine.model=x", "model.engine.prompt_price=7")["prompt_price"] == table["prompt_price"]
+    by_hand = {"prompt_price": 9.5, "completion_price": table["completion_price"]}
+    assert left(by_hand, "model.engine.effort=low") == {"prompt_price": 9.5, "completion_price": None}
+    with pytest.raises(UserError, match=r"prompt_price: 9\.5 is the price of claude-opus-5"):
+        left(by_hand, "model.engine.model=claude-haiku-4-5")
 
 
 def test_a_folder_of_no_name_is_the_usual_one(tmp_path):

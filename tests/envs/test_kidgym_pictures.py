@@ -481,6 +481,22 @@ def test_a_drawing_that_takes_for_ever_is_refused_by_name(tmp_path, monkeypatch)
         check_skin(str(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("drawing", "slow"),
+    [
+        ('<path d="M0 0h9v9z"/>', False),
+        ('<linearGradient id="masked"/>', False),
+        ('<filter id="f"/>', True),
+        ('<s.v:use href="#a"/>', True),
+        ('<image href="data:image/svg+xml;base64,"/>', True),
+    ],
+)
+def test_what_may_take_long_is_drawn_apart(tmp_path, drawing, slow):
+    file = tmp_path / "a.svg"
+    file.write_text(f"<svg>{drawing}</svg>")
+    assert drawn_in_time._may_take_long(file) == slow
+
+
 def broken_png():
     file = io.BytesIO()
     Image.new("RGBA", (4, 4), "red").save(file, "PNG")

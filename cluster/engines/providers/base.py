@@ -42,8 +42,10 @@ OWN_FIELDS = frozenset(
 touch it."""
 TOKEN_LIMITS = frozenset({"max_completion_tokens", "max_output_tokens", "max_tokens"})
 """Names of the most tokens of a reply, by which costs are reserved."""
-PRICED_FIELDS = frozenset({"inference_geo", "performance_config", "service_tier", "speed"})
-"""Fields of requests, by any provider's name, with which a token costs otherwise than the price table says."""
+PRICED_FIELDS = frozenset(
+    {"inference_geo", "performance_config", "service_tier", "speed", "tools", "web_search_options"}
+)
+"""Fields of requests, by any provider's name, with which a request costs otherwise than the price table says."""
 USUAL_VALUES = frozenset({"auto", "default", "global", "standard", "standard_only"})
 """Of these fields, those at the table's prices."""
 NO_LABELS = "this provider gives no probabilities of labels; the suite's written answers need none"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -19,8 +20,10 @@ _SECONDS: Final = 60.0
 _SECONDS_EACH: Final = 0.5
 _PIXELS: Final = 512
 """Edge of the drawings."""
-_MAY_TAKE_LONG = re.compile(r"<(?:[\w-]+:)?(?:filter|pattern|mask|clipPath|marker|use)\b")
-"""Elements that draw others again and again; all else is drawn once."""
+_MAY_TAKE_LONG = re.compile(r"<(?:[^\s<>/:]+:)?(?:filter|pattern|mask|clipPath|marker|use|image)\b")
+"""Elements that draw others again and again, or another drawing; all else is drawn once."""
+_LONG = 200_000
+"""Characters of a drawing that may take long whatever it holds."""
 
 
 def check_drawn_in_time(files: Sequence[Path]) -> None:
@@ -32,27 +35,35 @@ def check_drawn_in_time(files: Sequence[Path]) -> None:
     slow = [file for file in files if _may_take_long(file)]
     if not slow:
         return
-    command = [sys.executable, "-m", __name__, *map(str, slow)]
+    command = [sys.executable, "-P", "-m", __name__, *map(str, slow)]  # -P: no module of the working directory is run
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     limit = _SECONDS + _SECONDS_EACH * len(slow)
     try:
-        subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=limit)
+        done = subprocess.run(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=limit, check=False
+        )
+        told, in_time = done.stdout, done.returncode >= 0  # below 0: the child's own limit has ended it
     except subprocess.TimeoutExpired as expired:
-        begun = len((expired.stdout or b"").splitlines())
-        file = slow[max(0, begun - 1)]
+        told, in_time = expired.stdout or b"", False
+    if not in_time:
+        file = slow[max(0, len(told.splitlines()) - 1)]
         raise ValueError(
             f"{file}: takes too long to draw (filters, or patterns within patterns?); save the drawing as PNG"
-        ) from None
+        )
 
 
 def _may_take_long(file: Path) -> bool:
     try:
-        return _MAY_TAKE_LONG.search(read_text(file, MOST_BYTES)) is not None
+        text = read_text(file, MOST_BYTES)
     except (FileError, OSError):  # said where the drawing is used
         return False
+    return len(text) > _LONG or _MAY_TAKE_LONG.search(text) is not None
 
 
 def _draw(files: list[str]) -> None:
+    # Whoever waits may have been killed: then nobody ends this process but this limit.
+    seconds = int(_SECONDS + _SECONDS_EACH * len(files))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     for number, file in enumerate(files):
         print(number, flush=True)
         try:
