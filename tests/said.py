@@ -3,7 +3,7 @@
 import re
 from types import FunctionType
 
-from cluster.errors import RunFailedError, UserError
+from cluster.errors import UserError
 from evals.ledger.parts import LedgerChangedError
 from tests.golden import check_golden
 
@@ -43,7 +43,7 @@ class Said:
         """Note what a function returns, or refuses with."""
         try:
             found = function(*given, **named)
-        except (UserError, RunFailedError, LedgerChangedError, ValueError, TypeError, OSError) as error:
+        except (UserError, LedgerChangedError, ValueError, TypeError, OSError) as error:
             found = f"{type(error).__name__}: {error}"
         self(f"{what}: {found}")
         return found

@@ -28,7 +28,7 @@ from cluster.commands import (
     upload,
 )
 from cluster.engines.base import Account, EngineError, SpendCapReachedError
-from cluster.errors import RunFailedError, UserError
+from cluster.errors import ResumableError, RunFailedError, UserError
 from cluster.scaffold import new
 from evals.notes import NoteError
 from evals.stats.intervals import Estimate
@@ -484,7 +484,10 @@ def test_turns_are_asked_again_as_on_record(said, monkeypatch, tmp_path):
         (1.0, [], "the cap is reached"),
     ):
         monkeypatch.setattr(retest, "retest", said.calls("retest", (asked, 3, stopped)))
-        said.tried(stopped, retest.main, options(run_dir="RUN", share=share, seed=4, overrides=["a=1"], turns=9))
+        try:
+            retest.main(options(run_dir="RUN", share=share, seed=4, overrides=["a=1"], turns=9))
+        except ResumableError as error:
+            said("ResumableError:", error)
     monkeypatch.setattr(retest, "request_for", lambda turn, decoding: f"request of {turn}")
 
     async def compared(reply):

@@ -256,7 +256,7 @@ def test_a_retest_of_batches_is_refused_as_their_journal_would_answer_it(run_dir
     assert code == 2 and "model.engine.batch=false" in err and err.count("\n") == 1
 
     async def nothing(*_):
-        return [], 0
+        return [], 0, ""
 
     monkeypatch.setattr("cluster.commands.retest._ask_all", nothing)
     assert said(capsys, "retest", run_dir, "model.engine.batch=false")[0] == 0
