@@ -37,7 +37,7 @@ def stored_sections(
     """
     found = _with_overrides({name: config.get(name) for name in names}, overrides)
     if "model" in names:
-        _forget_prices(config.get("model") or {}, found["model"] or {}, overrides)
+        _forget_what_depends(config.get("model") or {}, found["model"] or {}, overrides)
     given = [override.partition("=")[0] for override in overrides]
     missing = []
     for key, value in _to_be_given(found):
@@ -51,8 +51,8 @@ def stored_sections(
     return found
 
 
-def _forget_prices(stored: Mapping[str, Any], now: dict[str, Any], overrides: Sequence[str]) -> None:
-    """Leave out stored prices that may be others with other settings of the engine: the table's are looked up again.
+def _forget_what_depends(stored: Mapping[str, Any], now: dict[str, Any], overrides: Sequence[str]) -> None:
+    """Leave out what depends on other settings of the engine: prices of the table are looked up again, names follow the model.
 
     Raises:
         UserError: another model is named, and the prices of the stored one were given by hand.
@@ -61,6 +61,9 @@ def _forget_prices(stored: Mapping[str, Any], now: dict[str, Any], overrides: Se
     engine = stored.get("engine")
     if not engine or not any(name.startswith("model.engine") for name in given):
         return
+    # A player that is called as its model is called as the other one then.
+    if "model.name" not in given and stored.get("name") == engine.get("model") is not None:
+        now["name"] = now["engine"].get("model")
     prices = {name: value for name, value in engine.items() if name.endswith("_price") and value is not None}
     others = {name: value for name, value in engine.items() if name not in prices}
     known = class_of("model.engine", engine).known_prices(others)

@@ -20,8 +20,12 @@ LASTING = frozenset({301, 302, 303, 307, 308, 401, 402, 403, 404})
 """Statuses that concern the key, the account, the model or the address: every request would meet them."""
 GATEWAY_TIMEOUTS = frozenset({504, 524})
 """A gateway gave up waiting; the server behind it may have answered, and billed the answer."""
-NO_MONEY = ("insufficient_quota", "insufficient balance", "billing_hard_limit", "billing_not_active", "credit balance")
-"""What endpoints say, whatever the status, when nothing is left to pay with."""
+NO_MONEY = (
+    *("insufficient_quota", "insufficient balance", "billing_hard_limit", "billing_not_active", "credit balance"),
+    *("api usage limits", "organization has been disabled", "free tier is not available", "billing account"),
+)
+"""What endpoints say, whatever the status, when nothing is left to pay with, or an account may not ask: Anthropic and Google
+do so with 400."""
 FILTERED = re.compile(
     r"content_filter|content_policy_violation|responsibleaipolicyviolation|data_inspection_failed|flagged_input", re.I
 )

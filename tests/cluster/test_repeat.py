@@ -9,7 +9,7 @@ from cluster.cli import main
 from cluster.commands.repeat import repeated_settings, what_differs
 from cluster.config.registry import class_of
 from cluster.config.settings import load_settings
-from cluster.config.stored import _forget_prices
+from cluster.config.stored import _forget_what_depends
 from cluster.errors import UserError
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
@@ -109,7 +109,7 @@ def test_prices_of_the_table_are_looked_up_again_and_others_are_asked_for():
 
     def left(stored, *overrides):
         repeated = {"engine": {**engine, **stored}}
-        _forget_prices({"engine": {**engine, **stored}}, repeated, overrides)
+        _forget_what_depends({"engine": {**engine, **stored}}, repeated, overrides)
         return {name: value for name, value in repeated["engine"].items() if name.endswith("price")}
 
     for unchanged in ([], ["model.sampling.max_tokens=5"], ["suite.seed=5"]):
@@ -123,6 +123,17 @@ def test_prices_of_the_table_are_looked_up_again_and_others_are_asked_for():
     assert left(table, "model.engine.model=x", "model.engine.prompt_price=7")["prompt_price"] == table["prompt_price"]
     by_hand = {"prompt_price": 9.5, "completion_price": table["completion_price"]}
     assert left(by_hand, "model.engine.effort=low") == {"prompt_price": 9.5, "completion_price": None}
+    for name, override, after in (
+        ("claude-opus-5", "model=x", "x"),
+        ("mine", "model=x", "mine"),
+        ("claude-opus-5", "a=1", "claude-opus-5"),
+    ):
+        now = {
+            "name": name,
+            "engine": {**engine, "model": override.removeprefix("model=") if "model" in override else engine["model"]},
+        }
+        _forget_what_depends({"name": name, "engine": engine}, now, [f"model.engine.{override}"])
+        assert now["name"] == after
     with pytest.raises(UserError, match=r"prompt_price: 9\.5 is the price of claude-opus-5"):
         left(by_hand, "model.engine.model=claude-haiku-4-5")
 

@@ -40,7 +40,7 @@ from cluster.serve.games import KEPT_SECONDS, WAIT_SECONDS, Games
 from cluster.serve.host import listen, over_http, token_of
 from cluster.serve.limits import LOOPBACK, Limits
 from cluster.serve.shown import new_messages
-from cluster.serve.taken import Answer
+from cluster.serve.taken import Answer, read_answer
 from cluster.serve.tools import Tools
 from cluster.serve.web import Web
 from cluster.stopping.watch import StopWatch
@@ -863,3 +863,8 @@ def begun_at(tmp_path, plan) -> RunDirectory:
     directory.claim()
     directory.begin(plan, {"config.yaml": "suite: {}"})
     return directory
+
+
+def test_half_a_surrogate_pair_of_a_client_can_be_written():
+    answer = read_answer(b'{"text": "left \\ud83d", "reasoning": "hm \\ud83d"}')
+    assert (answer.text.encode(), answer.reasoning.encode()) == (b"left ?", b"hm ?")

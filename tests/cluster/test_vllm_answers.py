@@ -1,5 +1,6 @@
 """How requests reach vLLM and what becomes of its answers and errors, with stand-ins for vLLM's own classes."""
 
+import contextlib
 import dataclasses
 import math
 import sys
@@ -578,3 +579,27 @@ async def test_a_model_whose_chats_cannot_be_written_is_ended_again(error, start
         await VLLMEngine(Sampling(), str(tmp_path)).start()
     assert type(failed.value) is EngineError and started.done[-1] == "close"
     assert ("cannot be used: KeyError" in str(failed.value)) is isinstance(error, KeyError)
+
+
+@pytest.mark.parametrize(
+    ("logged", "said"), [("CUDA out of memory", "CUDA out of memory"), ("", "See root cause above")]
+)
+def test_the_cause_of_a_failed_start_is_what_its_processes_have_logged(monkeypatch, logged, said):
+    class Log(contextlib.nullcontext):
+        cause = staticmethod(lambda: logged)
+        lines = staticmethod(lambda: [])
+
+    def fails(*_, **__):
+        raise RuntimeError("Engine core initialization failed. See root cause above.")
+
+    modules = {
+        "vllm.engine.arg_utils": SimpleNamespace(AsyncEngineArgs=lambda **_: None),
+        "vllm.v1.engine.async_llm": SimpleNamespace(AsyncLLM=SimpleNamespace(from_engine_args=fails)),
+    }
+    for name in ("vllm", "vllm.engine", "vllm.v1", "vllm.v1.engine"):
+        modules[name] = SimpleNamespace()
+    for name, stand_in in modules.items():
+        monkeypatch.setitem(sys.modules, name, stand_in)
+    monkeypatch.setattr(vllm_process, "silent_statistics", lambda pictures: None)
+    with pytest.raises(EngineError, match=f"vLLM cannot start m: .*{said}"):
+        vllm_process.started("m", "/m", {}, Log(), None)

@@ -2,6 +2,7 @@
 
 import dataclasses
 from dataclasses import astuple, dataclass
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +12,7 @@ from evals.suite_results import difficulty_curves, suite_figures
 from evals.suites.bundle import Bundle
 from evals.suites.kidgym import KidGymSuite
 from evals.suites.kumo import KumoSuite
+from evals.summary.difficulty import _stated
 from evals.types import Episode, Outcome, Reply, message
 from evals.viewer.difficulty import shown_curves
 from tests.runs import run_of
@@ -131,3 +133,10 @@ def test_suites_know_how_hard_their_levels_are(suite, task, levels, chance):
     assert [suite.known_success(task, level).get("chance") for level in levels] == chance
     assert suite.known_success(task, levels[0])["perfect play"] == 1
     assert suite.difficulty_of(task, "other") is None
+
+
+def test_what_a_suite_says_of_some_tasks_is_not_said_of_all():
+    known = {"a": {"chance": 0.25}, "b": {"chance": 0.75, "perfect play": 1.0}}
+    rules = SimpleNamespace(known=lambda task, level: known[task])
+    told = [_stated(name, rules, tasks, "1") for name in ("chance", "perfect play") for tasks in ("a", "b", "ab")]
+    assert told == [0.25, 0.75, 0.5, None, 1.0, None]

@@ -6,6 +6,7 @@ import textwrap
 import pytest
 
 from benchmarks import decoders
+from evals.replies.words import plain_words
 from tests.golden import check_golden
 
 FILES = [*itertools.product(decoders.SUITES, decoders.KINDS)]
@@ -48,3 +49,15 @@ def test_none_is_misread_but_what_people_debate(readings, suite, kind):
 def test_the_published_rules_read_natural_replies_worse(suite):
     own, *others = decoders.measure(suite, "natural").values()
     assert all(other.share < own.share - 0.1 for other in others)
+
+
+def test_the_longest_sign_is_read_first():
+    read = {sign: plain_words(sign) for sign in ("ではない", "ではありません", "かも", "または", "一下", "です")}
+    assert read == {
+        "ではない": ["not"],
+        "ではありません": ["not"],
+        "かも": ["maybe"],
+        "または": ["or"],
+        "一下": [],
+        "です": [],
+    }

@@ -1,6 +1,7 @@
 """Errors of each provider mean what they mean elsewhere: overload passes, keys and money end the run; keys reach nobody."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -8,6 +9,7 @@ from cluster.config.settings import load_settings
 from cluster.engines.api_answer import Usage
 from cluster.engines.api_errors import EndpointError
 from cluster.engines.base import EngineClosedError
+from cluster.engines.providers.connection import http_client
 from cluster.engines.providers.prices import prices_for, table
 from cluster.errors import UserError
 from evals.types import PlayerError, PromptTooLong
@@ -199,3 +201,27 @@ def test_thoughts_go_back_where_the_run_keeps_reasoning():
     for history, kept in (("dropped", False), ("kept", True)):
         settings = load_settings([*PLAN, "model=anthropic", "model.engine.model=m", f"history.reasoning={history}"])
         assert settings.model.engine.get("keeps_reasoning", False) is kept
+
+
+async def test_an_answer_in_small_pieces_is_bounded_as_a_whole():
+    async def endless():
+        while True:
+            yield bytes(1 << 20)
+
+    response = SimpleNamespace(headers={}, stream=endless())
+    await http_client(1).event_hooks["response"][0](response)
+    with pytest.raises(EndpointError, match="more than 16 MiB"):
+        _ = [piece async for piece in response.stream]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "You have reached your specified API usage limits. You will regain access on 2026-12-01",
+        "This organization has been disabled.",
+        "API free tier is not available in your country. Please enable billing",
+    ],
+)
+def test_a_400_that_concerns_the_whole_account_stops_the_run(words):
+    assert EndpointError("status 400", 400, words=words).meaning == "lasting"
+    assert EndpointError("status 400", 400, words="a strange request").meaning == "refused"

@@ -110,3 +110,9 @@ def test_what_structure_does_is_found_in_its_size(some_games):
     assert found.rejected_permuted > 0.9
     assert found.estimated == pytest.approx(found.put_in, abs=0.05)
     assert found.put_in > 0.5
+
+
+def test_in_a_stratum_where_nothing_can_change_places_its_outcomes_stay_as_they_are():
+    kinds, right = ["a", "b"] * 6, [True, False] * 5 + [False, True]
+    found = associate(kinds + ["a", "b", "b"] * 3, right + [False] * 9, ["x"] * 12 + ["y"] * 9)
+    assert (found.tasks, round(found.p_permuted, 4), round(found.p_within, 4)) == (21, 0.0465, 0.041)
