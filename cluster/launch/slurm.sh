@@ -99,6 +99,9 @@ submit() {
     for name in RAYCADE_MAX_REQUEUES RAYCADE_READY_SECONDS; do
         [[ -z ${!name:-} || ${!name} =~ ^(0|[1-9][0-9]{0,8})$ ]] || die 2 "$name=${!name}: must be a whole number"
     done
+    [[ -z ${RAYCADE_SETUP:-} || -f $RAYCADE_SETUP ]] || die 2 "RAYCADE_SETUP=$RAYCADE_SETUP: there is no such file"
+    [[ -z ${RAYCADE_NODE_CACHE:-} || $RAYCADE_NODE_CACHE == /* ]] ||
+        die 2 "RAYCADE_NODE_CACHE=$RAYCADE_NODE_CACHE: must be an absolute path on each node's local disk"
     plan="$("$root/.venv/bin/python" -m cluster plan "$@")" || exit
     # As words, because the environment does not reach the job with --export=NONE.
     for name in "${SETTINGS[@]}"; do

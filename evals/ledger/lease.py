@@ -57,9 +57,13 @@ class Lease:
 
 
 def find_leases(run_dir: Path) -> list[Lease]:
-    """All leases of a run directory, the newest last."""
+    """All leases of a run directory, the newest last; none where there is no directory.
+
+    Raises:
+        OSError: the directory cannot be listed, or a lease not be read.
+    """
     found = []
-    for path in run_dir.glob(".lease-*"):
+    for path in _files_in(run_dir):
         number = re.fullmatch(r"\.lease-([0-9]+)", path.name)
         if number is None:
             continue
@@ -141,11 +145,14 @@ def part_files(folder: Path) -> list[Path]:
     Raises:
         OSError: the folder cannot be listed. (``glob`` would show it empty: all episodes would count as not played.)
     """
+    return sorted(file for file in _files_in(folder) if file.suffix == ".parquet")
+
+
+def _files_in(folder: Path) -> list[Path]:
     try:
-        files = list(folder.iterdir())
+        return list(folder.iterdir())
     except FileNotFoundError:
         return []
-    return sorted(file for file in files if file.suffix == ".parquet")
 
 
 def counted_parts(run_dir: Path) -> tuple[list[str], int]:

@@ -292,14 +292,22 @@ def test_a_dry_run_shows_the_command_and_submits_nothing(tmp_path):
         assert refused.returncode == 2 and wrong in refused.stderr
 
 
-@pytest.mark.parametrize("wrong", ["RAYCADE_MAX_REQUEUES=abc", "RAYCADE_READY_SECONDS=1.5", "RAYCADE_MAX_REQUEUES=-1"])
-def test_a_setting_that_is_no_number_is_refused_when_a_job_is_submitted(tmp_path, wrong):
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("RAYCADE_MAX_REQUEUES=abc", "must be a whole number"),
+        ("RAYCADE_MAX_REQUEUES=-1", "must be a whole number"),
+        ("RAYCADE_READY_SECONDS=1.5", "must be a whole number"),
+        ("RAYCADE_SETUP=/no/such/file", "there is no such file"),
+        ("RAYCADE_NODE_CACHE=relative", "must be an absolute path"),
+    ],
+)
+def test_a_wrong_setting_of_the_environment_is_refused_when_a_job_is_submitted(tmp_path, wrong, said):
     name, _, value = wrong.partition("=")
     command = [SUBMIT, "submit", "--dry-run", "--", *GAMES[:4], "model=oracle"]
-    done = subprocess.run(
-        command, env={**os.environ, name: value}, cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2 and f"{wrong}: must be a whole number" in done.stderr
+    environment = {**os.environ, name: value}
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and f"{wrong}: {said}" in done.stderr
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from cluster.commands.list_runs import list_runs
 from cluster.errors import RunFailedError, UserError
 from cluster.observe.run_status import run_status
 from cluster.storage.stored_run import Run, damaged, read_runs
-from evals.ledger.lease import part_files
+from evals.ledger.lease import find_leases, part_files
 from evals.ledger.ledger import OPENINGS
 from evals.ledger.parts import Damage, LedgerChangedError, LedgerDamagedError, damage_of
 from tests.cluster.test_ledger import PLAN, directory, rows  # noqa: F401
@@ -148,5 +148,6 @@ def test_a_folder_of_parts_that_cannot_be_listed_is_no_empty_run(tmp_path, monke
         (tmp_path / name).touch()
     assert [path.name for path in part_files(tmp_path)] == ["part-1.parquet", "part-2.parquet"]
     monkeypatch.setattr(type(tmp_path), "iterdir", Mock(side_effect=PermissionError(errno.EACCES, "Permission denied")))
-    with pytest.raises(PermissionError):
-        part_files(tmp_path)
+    for listed in (part_files, find_leases):
+        with pytest.raises(PermissionError):
+            listed(tmp_path)

@@ -43,7 +43,7 @@ touch it."""
 TOKEN_LIMITS = frozenset({"max_completion_tokens", "max_output_tokens", "max_tokens"})
 """Names of the most tokens of a reply, by which costs are reserved."""
 PRICED_FIELDS = frozenset(
-    {"inference_geo", "performance_config", "service_tier", "speed", "tools", "web_search_options"}
+    {"cache_control", "inference_geo", "performance_config", "service_tier", "speed", "tools", "web_search_options"}
 )
 """Fields of requests, by any provider's name, with which a request costs otherwise than the price table says."""
 USUAL_VALUES = frozenset({"auto", "default", "global", "standard", "standard_only"})

@@ -18,6 +18,9 @@ from evals.types import stable_hash, stable_seed
 INDEX: Final = "games.jsonl"
 ABOUT: Final = "recording.json"
 PICTURES: Final = "pictures"
+MOST: Final = 2**31 - 1
+"""Of numbers in a recording, as the ledger holds them, but for seeds."""
+MOST_SEED: Final = 2**63 - 1
 SUFFIX: Final = "-published"
 """What the ledger calls a task in this environment: ``CL-published``."""
 
@@ -93,6 +96,8 @@ def read_recording(folder: str) -> Recording:
     try:
         about = read_json(home / ABOUT)
         checkout, seconds = str(about["checkout"]), int(about["seconds"])
+        if not 0 < seconds <= MOST:
+            raise ValueError(f"seconds must be from 1 to {MOST}")
         lines = list(read_json_lines(home / INDEX))
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
@@ -115,8 +120,10 @@ def _game_of(fields: dict[str, Any]) -> RecordedGame:
     actions = fields["actions"]
     if not all(isinstance(text, str) for text in (*texts.values(), *actions)):
         raise ValueError("a text is none")
-    if not all(type(number) is int for number in numbers.values()):
-        raise ValueError("a number is none")
+    for name, number in numbers.items():
+        most = MOST_SEED if name == "seed" else MOST
+        if type(number) is not int or not 0 <= number <= most:
+            raise ValueError(f"{name} is no whole number from 0 to {most}")
     return RecordedGame(actions=tuple(actions), **texts, **numbers)
 
 

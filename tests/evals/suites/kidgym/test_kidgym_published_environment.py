@@ -435,3 +435,31 @@ def test_pictures_are_told_by_content_and_refused_by_name(tmp_path):
             FilePicture.store(bad, tmp_path)
     with pytest.raises(ValueError, match="there is no such file"):
         FilePicture.read(tmp_path / "absent.png")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sound"),
+    [
+        *(("budget", 3, True), ("budget", 2**31, False), ("index", -1, False), ("level", True, False)),
+        *(("seed", 2**63 - 1, True), ("seed", 2**63, False), ("seconds", 0, False), ("seconds", 10**30, False)),
+    ],
+)
+def test_numbers_of_a_recording_are_bounded(tmp_path, name, value, sound):
+    game = {
+        "task": "CL",
+        "level": 1,
+        "index": 0,
+        "seed": 1,
+        "goal": "g",
+        "actions": [],
+        "picture": "",
+        "error": "",
+        "budget": 3,
+    }
+    about = {"checkout": "c", "seconds": 2}
+    (about if name == "seconds" else game)[name] = value
+    (tmp_path / "recording.json").write_text(json.dumps(about))
+    (tmp_path / "games.jsonl").write_text(json.dumps(game) + "\n")
+    expected = contextlib.nullcontext() if sound else pytest.raises(ValueError, match=name)
+    with expected:
+        read_recording(str(tmp_path))
