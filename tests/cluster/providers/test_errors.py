@@ -204,11 +204,11 @@ def test_thoughts_go_back_where_the_run_keeps_reasoning():
 
 
 async def test_an_answer_in_small_pieces_is_bounded_as_a_whole():
-    async def endless():
-        while True:
+    async def pieces():
+        for _ in range(20):
             yield bytes(1 << 20)
 
-    response = SimpleNamespace(headers={}, stream=endless())
+    response = SimpleNamespace(headers={}, stream=pieces())
     await http_client(1).event_hooks["response"][0](response)
     with pytest.raises(EndpointError, match="more than 16 MiB"):
         _ = [piece async for piece in response.stream]
