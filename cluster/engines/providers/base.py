@@ -238,6 +238,11 @@ class ProviderEngine(ApiEngine, abc.ABC):
             _check_usual_prices(settings.get("extra_body") or {})
         if settings.get("spend_cap") is not None and not cls._has_prices(settings):
             raise ValueError(f"model.engine.spend_cap: {cls.price_note(settings)}")
+        free = all(settings.get(name) == 0 for name in prices)
+        if settings.get("spend_cap") is not None and free:
+            raise ValueError(
+                "model.engine.spend_cap: would never be reached, as prompt_price and completion_price are 0"
+            )
 
     @classmethod
     def check_extra_body(cls, extra_body: Mapping[str, Any]) -> None:
@@ -284,6 +289,10 @@ class ProviderEngine(ApiEngine, abc.ABC):
         """As ``Engine.price_note``."""
         model = str(settings.get("model"))
         if listed(cls.provider, model):
+            others = {name: value for name, value in settings.items() if name not in NAMES}
+            known = cls.known_prices(others)
+            if any(settings.get(name) not in (None, known[name]) for name in NAMES):
+                return f"prices of {model} as set by hand; the table of {table().date} has others"
             return f"prices of {model} as of {table().date} (model.engine.prompt_price and its like set others)"
         if settings.get("prompt_price") or settings.get("completion_price"):
             return ""
