@@ -56,6 +56,14 @@ def main(args: argparse.Namespace) -> int:
     if not (checkout / "tasks" / "__init__.py").is_file():
         print(f"kidgym record: {args.checkout}: no checkout of KidGym (it has no tasks/__init__.py)", file=sys.stderr)
         return 2
+    lost = _lost_games(args)
+    if lost:
+        print(
+            f"kidgym record: {args.out}: holds {len(lost)} games that this recording would remove, such as {lost[0]}; name "
+            "another folder, or record all of them",
+            file=sys.stderr,
+        )
+        return 2
     process = EnvironmentProcess(str(checkout), args.python, args.seconds)
     try:
         process.start()
@@ -66,6 +74,21 @@ def main(args: argparse.Namespace) -> int:
         return 2
     finally:
         process.close()
+
+
+def _lost_games(args: argparse.Namespace) -> list[str]:
+    """The games of a recording in the folder that the new one would not have."""
+    from evals.suites.kidgym.published_environment.recording import read_recording
+
+    try:
+        before = read_recording(str(args.out))
+    except ValueError:  # there is none that could be played
+        return []
+    lost = []
+    for (task, level), games in before.games.items():
+        most = args.episodes if task in args.tasks and level in args.levels else 0
+        lost += [f"{task}, level {level}, game {game.index + 1}" for game in games if game.index >= most]
+    return lost
 
 
 def _record(args: argparse.Namespace, process: EnvironmentProcess) -> int:

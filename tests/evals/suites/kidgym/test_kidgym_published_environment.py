@@ -463,3 +463,14 @@ def test_numbers_of_a_recording_are_bounded(tmp_path, name, value, sound):
     expected = contextlib.nullcontext() if sound else pytest.raises(ValueError, match=name)
     with expected:
         read_recording(str(tmp_path))
+
+
+def test_a_recording_is_not_replaced_by_one_with_fewer_games(checkout, tmp_path, capsys):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "recording.json").write_text(json.dumps({"checkout": "c", "seconds": 2}))
+    game = {"task": "CL", "level": 1, "seed": 1, "budget": 3, "goal": "g", "actions": [], "picture": "", "error": ""}
+    (out / "games.jsonl").write_text("".join(json.dumps({**game, "index": index}) + "\n" for index in range(3)))
+    for task, levels, episodes, lost in (("SE", ("1",), 3, 3), ("CL", ("2",), 3, 3), ("CL", ("1",), 2, 1)):
+        assert record(checkout, out, task, levels=levels, episodes=episodes) == 2
+        assert f"holds {lost} games that this recording would remove" in capsys.readouterr().err
