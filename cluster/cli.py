@@ -172,7 +172,8 @@ def _main(words: list[str]) -> int:
         streams.give_up(sys.stdout)  # who read it has seen enough
     except OSError as error:  # a full disk, a path that is too long, a folder without write permission
         print(f"error: {printable(str(error))}", file=sys.stderr)
-        code = BAD_INPUT if error.errno == errno.ENAMETOOLONG else RUN_FAILED
+        # The place that was named is wrong, or not this user's.
+        code = BAD_INPUT if error.errno in (errno.ENAMETOOLONG, errno.EACCES, errno.EPERM) else RUN_FAILED
     except KeyboardInterrupt:  # outside a run, which handles the signal itself
         print("interrupted", file=sys.stderr)
         code = INTERRUPTED

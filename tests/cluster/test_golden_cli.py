@@ -64,7 +64,12 @@ def test_ends_of_commands(capsys, monkeypatch):
         ),
         *(ResumableError("spent"), ModuleNotFoundError("No module named 'mcp'", name="mcp"), BrokenPipeError("gone")),
         *(MemoryError(), MemoryError("malloc of size 99 failed")),
-        *(OSError(errno.ENOSPC, "full"), OSError(errno.ENAMETOOLONG, "long", "x" * 9), KeyboardInterrupt()),
+        *(
+            OSError(errno.ENOSPC, "full"),
+            OSError(errno.ENAMETOOLONG, "long", "x" * 9),
+            OSError(errno.EACCES, "denied", "x"),
+            KeyboardInterrupt(),
+        ),
     ):
         parser.options = argparse.Namespace(command=fails(error))
         said("ends with", cli._main(["serve", "a=1"]))
