@@ -213,7 +213,9 @@ class GeminiEngine(ProviderEngine):
 
 
 def _wrote(data: Mapping[str, Any]) -> bool:
-    """Whether there is a reply, or a thought, in words."""
+    """Whether there is a reply, or a thought, in words; where nothing can be read, there may be."""
+    if not data.get("candidates") and not data.get("prompt_feedback"):
+        return True
     parts: list[Any] = []
     for candidate in data.get("candidates") or []:
         parts += _parts_of(candidate)

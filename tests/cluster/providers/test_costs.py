@@ -188,3 +188,12 @@ async def test_a_refusal_that_tells_tokens_is_paid_for(stub, name, told):
     whole = made._spend.spent
     await made.complete(request(1))
     assert whole > made._spend.spent - whole + 0.01
+
+
+def test_a_gemini_answer_that_its_client_drops_may_have_cost_a_reply(made_engines):
+    for answer, completion in (
+        ({}, None),
+        ({"candidates": None}, None),
+        ({"prompt_feedback": {"block_reason": "OTHER"}}, 0),
+    ):
+        assert made_engines["gemini"].read_usage(answer).completion == completion
