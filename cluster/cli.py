@@ -154,24 +154,21 @@ def _main(words: list[str]) -> int:
         code = options.command(options)
         sys.stdout.flush()
     except (UserError, FileError, SuiteError) as error:
-        print(f"error: {_without_keys(printable(str(error)))}", file=sys.stderr)
+        _tell(str(error))
         code = BAD_INPUT
     except RunFailedError as error:
-        print(f"error: {printable(str(error))}", file=sys.stderr)
+        _tell(str(error))
         code = CONTINUE if isinstance(error, ResumableError) else RUN_FAILED
     except ModuleNotFoundError as error:  # a suite's command without the suite's extra
-        print(f"error: {plugins.missing_package(SUITE_COMMANDS, words[0], error)}", file=sys.stderr)
+        _tell(plugins.missing_package(SUITE_COMMANDS, words[0], error))
         code = BAD_INPUT
     except MemoryError as error:
-        print(
-            f"error: out of memory: {printable(str(error)) or 'this process may not have as much as it needs'}",
-            file=sys.stderr,
-        )
+        _tell(f"out of memory: {str(error) or 'this process may not have as much as it needs'}")
         code = RUN_FAILED
     except BrokenPipeError:
         streams.give_up(sys.stdout)  # who read it has seen enough
     except OSError as error:  # a full disk, a path that is too long, a folder without write permission
-        print(f"error: {printable(str(error))}", file=sys.stderr)
+        _tell(str(error))
         # The place that was named is wrong, or not this user's.
         code = BAD_INPUT if error.errno in (errno.ENAMETOOLONG, errno.EACCES, errno.EPERM) else RUN_FAILED
     except KeyboardInterrupt:  # outside a run, which handles the signal itself
@@ -278,6 +275,10 @@ def parser_for(command: str) -> Parser:
     except ValueError as error:
         raise UserError(str(error)) from error
     return parser
+
+
+def _tell(error: str) -> None:
+    print(f"error: {_without_keys(printable(error))}", file=sys.stderr)
 
 
 def _without_keys(text: str) -> str:

@@ -58,12 +58,14 @@ def _forget_what_depends(stored: Mapping[str, Any], now: dict[str, Any], overrid
         UserError: another model is named, and the prices of the stored one were given by hand.
     """
     given = {override.partition("=")[0] for override in overrides}
-    engine = stored.get("engine")
-    if not engine or not any(name.startswith("model.engine") for name in given):
+    engine, engine_now = stored.get("engine"), now.get("engine")
+    is_changed = any(name.startswith("model.engine") for name in given)
+    if not engine or not engine_now or not is_changed:
         return
     # A player that is called as its model is called as the other one then.
-    if "model.name" not in given and stored.get("name") == engine.get("model") is not None:
-        now["name"] = now["engine"].get("model")
+    model = engine.get("model")
+    if model and stored.get("name") == model and "model.name" not in given:
+        now["name"] = engine_now.get("model")
     prices = {name: value for name, value in engine.items() if name.endswith("_price") and value is not None}
     others = {name: value for name, value in engine.items() if name not in prices}
     known = class_of("model.engine", engine).known_prices(others)
@@ -71,11 +73,11 @@ def _forget_what_depends(stored: Mapping[str, Any], now: dict[str, Any], overrid
         if f"model.engine.{name}" in given:
             continue
         if known.get(name) == value:
-            now["engine"][name] = None
+            engine_now[name] = None
         elif "model.engine.model" in given:
             raise UserError(
-                f"model.engine.{name}: {value:g} is the price of {engine.get('model')}, as it was given for that run; give "
-                "the price of this model (null: that of the price table)"
+                f"model.engine.{name}: {value:g} is the price of {model}, as it was given for that run; give the price of "
+                "this model (null: that of the price table)"
             )
 
 

@@ -322,10 +322,13 @@ def _warn_of_fenced(run_dir: Path, names: tuple[str, ...]) -> None:
 
 def damaged(run_dir: Path | str, damage: Sequence[Damage]) -> UserError:
     """The error for a ledger that cannot be read completely; the parts' own paths say where it is if ``run_dir`` is empty."""
+    # As long as some cannot be read here, nothing is said of moving files.
+    unread = [each for each in damage if each.may_be_sound]
+    damage = unread or damage
     found = "\n".join(f"  {each.path}: {each.reason}" for each in damage[:DAMAGE_SHOWN])
     more = f"\n  and {len(damage) - DAMAGE_SHOWN} more" if len(damage) > DAMAGE_SHOWN else ""
     where = f"{run_dir}: " if run_dir else ""
-    if all(each.may_be_sound for each in damage):
+    if unread:
         return UserError(f"{where}parts of the ledger {_CANNOT_READ}:\n{found}{more}")
     return UserError(
         f"{where}the ledger is damaged:\n{found}{more}\n"

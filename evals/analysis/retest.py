@@ -15,7 +15,7 @@ from evals.types import Reply
 
 @dataclass(frozen=True)
 class Again:
-    """One turn that was asked again."""
+    """One turn with its stored reply and a new one."""
 
     suite: str
     episode: str

@@ -57,5 +57,5 @@ def _all_ids(column: pa.ChunkedArray) -> bool:
 
 
 def _finite(values: list[Any]) -> list[Any]:
-    """JSON knows no nan and no infinity."""
+    """The values without nan and infinity, which JSON does not have."""
     return [value if not isinstance(value, float) or np.isfinite(value) else None for value in values]

@@ -345,8 +345,7 @@ def test_overrides(capsys, monkeypatch):
     ):
         said.tried((names, overrides), stored.stored_sections, "RUN", config, names, overrides)
     said([stored._holds(*each) for each in (("a.b", "a.b"), ("a", "a.b"), ("a.b", "a.bc"), ("a.b.c", "a.b"))])
-    known = said.calls("known prices", {})
-    given = SimpleNamespace(given_again=frozenset({"python", "folder", "unset"}), known_prices=known)
+    given = SimpleNamespace(given_again=frozenset({"python", "folder", "unset"}))
     defaults = {name: SimpleNamespace(default="d") for name in ("python", "folder", "unset", "free")}
     monkeypatch.setattr(stored, "class_of", said.calls("class of", lambda kind, section: given))
     monkeypatch.setattr(stored, "settings_of", lambda cls: defaults)

@@ -134,6 +134,10 @@ def test_prices_of_the_table_are_looked_up_again_and_others_are_asked_for():
         }
         _forget_what_depends({"name": name, "engine": engine}, now, [f"model.engine.{override}"])
         assert now["name"] == after
+    for engine_now in ({}, None):
+        now = {"name": "claude-opus-5", "engine": engine_now}
+        _forget_what_depends({"name": "claude-opus-5", "engine": engine}, now, ["model.engine=null"])
+        assert now["engine"] is engine_now
     with pytest.raises(UserError, match=r"prompt_price: 9\.5 is the price of claude-opus-5"):
         left(by_hand, "model.engine.model=claude-haiku-4-5")
 

@@ -136,6 +136,8 @@ def test_what_this_process_cannot_read_is_not_called_damaged(tmp_path, monkeypat
     part.touch()
     told = str(damaged("", [damage_of(part, error)]))
     assert ("may be sound" in told) == hinders != ("is damaged" in told) and ("move them out" in told) != hinders
+    with_another = str(damaged("", [Damage(tmp_path / "torn", "is torn"), damage_of(part, error)]))
+    assert ("is torn" in with_another) != hinders, "files that cannot be read come first: nothing is moved before"
     (tmp_path / "plan.parquet").touch()
     monkeypatch.setattr("cluster.storage.stored_run.read_parquet", Mock(side_effect=error))
     with pytest.raises(UserError, match="may be sound" if hinders else "damaged"):

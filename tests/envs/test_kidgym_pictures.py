@@ -8,6 +8,7 @@ import itertools
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -495,6 +496,18 @@ def test_what_may_take_long_is_drawn_apart(tmp_path, drawing, slow):
     file = tmp_path / "a.svg"
     file.write_text(f"<svg>{drawing}</svg>")
     assert drawn_in_time._may_take_long(file) == slow
+
+
+@pytest.mark.parametrize(("code", "sound"), [(0, True), (1, False), (-9, False)])
+def test_a_drawing_whose_process_fails_is_refused(tmp_path, monkeypatch, code, sound):
+    files = [tmp_path / "a.svg", tmp_path / "b.svg"]
+    for file in files:
+        file.write_text("<svg><use/></svg>")
+    done = SimpleNamespace(stdout=b"0\n1\n", returncode=code)
+    monkeypatch.setattr(drawn_in_time.subprocess, "run", lambda *_, **__: done)
+    expected = contextlib.nullcontext() if sound else pytest.raises(ValueError, match=r"b\.svg: takes too long")
+    with expected:
+        drawn_in_time.check_drawn_in_time(files)
 
 
 def broken_png():

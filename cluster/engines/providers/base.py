@@ -238,8 +238,8 @@ class ProviderEngine(ApiEngine, abc.ABC):
             _check_usual_prices(settings.get("extra_body") or {})
         if settings.get("spend_cap") is not None and not cls._has_prices(settings):
             raise ValueError(f"model.engine.spend_cap: {cls.price_note(settings)}")
-        free = all(settings.get(name) == 0 for name in prices)
-        if settings.get("spend_cap") is not None and free:
+        is_free = all(settings.get(name) == 0 for name in prices) and not cls.cost_is_told
+        if settings.get("spend_cap") is not None and is_free:
             raise ValueError(
                 "model.engine.spend_cap: would never be reached, as prompt_price and completion_price are 0"
             )

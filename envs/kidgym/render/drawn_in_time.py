@@ -42,13 +42,14 @@ def check_drawn_in_time(files: Sequence[Path]) -> None:
         done = subprocess.run(
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=limit, check=False
         )
-        told, in_time = done.stdout, done.returncode >= 0  # below 0: the child's own limit has ended it
+        told, is_drawn = done.stdout, done.returncode == 0
     except subprocess.TimeoutExpired as expired:
-        told, in_time = expired.stdout or b"", False
-    if not in_time:
+        told, is_drawn = expired.stdout or b"", False
+    if not is_drawn:
         file = slow[max(0, len(told.splitlines()) - 1)]
         raise ValueError(
-            f"{file}: takes too long to draw (filters, or patterns within patterns?); save the drawing as PNG"
+            f"{file}: takes too long to draw, or ends the process that draws it (filters, or patterns within patterns?); "
+            "save the drawing as PNG"
         )
 
 

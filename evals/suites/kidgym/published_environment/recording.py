@@ -118,11 +118,13 @@ def _game_of(fields: dict[str, Any]) -> RecordedGame:
     texts = {name: fields[name] for name in ("task", "goal", "picture", "error")}
     numbers = {name: fields[name] for name in ("level", "index", "seed", "budget")}
     actions = fields["actions"]
-    if not all(isinstance(text, str) for text in (*texts.values(), *actions)):
-        raise ValueError("a text is none")
+    for text in (*texts.values(), *actions):
+        if not isinstance(text, str):
+            raise ValueError("a text is none")
     for name, number in numbers.items():
         most = MOST_SEED if name == "seed" else MOST
-        if type(number) is not int or not 0 <= number <= most:
+        is_whole = type(number) is int  # true and false are numbers, too
+        if not is_whole or not 0 <= number <= most:
             raise ValueError(f"{name} is no whole number from 0 to {most}")
     return RecordedGame(actions=tuple(actions), **texts, **numbers)
 
