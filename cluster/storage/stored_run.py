@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 DAMAGE_SHOWN = 20
 _CANNOT_READ = (
-    "cannot be read here, but may be sound: a right, memory or file handles are missing, or its path is not UTF-8"
+    "cannot be read here, but may be sound: permission, memory or file handles are missing, or its path is not UTF-8"
 )
 TIMINGS = "timings.jsonl"
 """One line of timings for each session that came to its end."""

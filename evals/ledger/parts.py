@@ -396,14 +396,13 @@ def damage_of(path: Path, error: Exception) -> Damage:
 
 
 def hindered(error: BaseException) -> bool:
-    """Whether a file that may be sound cannot be read by this process, since it lacks a right, memory or file handles.
+    """Whether a file that may be sound cannot be read by this process: it lacks permission, memory or file handles.
 
-    Or since the file's path is no UTF-8 text, which readers of Parquet need.
+    Or the file's path is no UTF-8 text, which readers of Parquet need.
     """
-    for each in (error, error.__cause__):
-        if isinstance(each, MemoryError | UnicodeEncodeError):
-            return True
-        if isinstance(each, OSError) and each.errno in _HINDRANCES:
-            return True
+    if isinstance(error, MemoryError | UnicodeEncodeError):
+        return True
+    if isinstance(error, OSError) and error.errno in _HINDRANCES:
+        return True
     # Arrow's words for a thread that cannot be started.
     return "Resource temporarily unavailable" in str(error)

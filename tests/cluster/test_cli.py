@@ -13,6 +13,7 @@ from cluster import cli
 from cluster.commands.arguments import ADD_ARGUMENTS
 from cluster.commands.view import listen
 from cluster.config.settings import load_settings
+from cluster.engines.api_secrets import without_keys
 from cluster.errors import UserError
 from cluster.storage.stored_run import Run
 from tests.cluster.conftest import EASY, ROOT, raycade
@@ -336,3 +337,10 @@ KEY = "sk-secret1secret2secret3"
 def test_no_error_repeats_a_key(capsys, words):
     code, out, err = run_here(capsys, *words)
     assert code == 2 and "error: " in err and KEY not in out + err
+
+
+def test_no_error_repeats_a_secret_of_the_environment(monkeypatch):
+    monkeypatch.setenv("MY_TOKEN", "eight888")
+    monkeypatch.setenv("OTHER_TOKEN", "seven77")
+    monkeypatch.setenv("MY_WORD", "plain-text")
+    assert without_keys("eight888 seven77 plain-text") == "[a key] seven77 plain-text"

@@ -120,7 +120,8 @@ def test_prices_of_the_table_are_looked_up_again_and_others_are_asked_for():
         "model.engine.extra_body={speed: fast}",
     ):
         assert left(table, changed) == dict.fromkeys(table)
-    assert left(table, "model.engine.model=x", "model.engine.prompt_price=7")["prompt_price"] == table["prompt_price"]
+    given = left(table, "model.engine.model=x", "model.engine.prompt_price=7")  # which the override has set before
+    assert given == {**dict.fromkeys(table), "prompt_price": table["prompt_price"]}
     by_hand = {"prompt_price": 9.5, "completion_price": table["completion_price"]}
     assert left(by_hand, "model.engine.effort=low") == {"prompt_price": 9.5, "completion_price": None}
     for name, override, after in (
