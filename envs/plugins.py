@@ -181,7 +181,7 @@ def load(group: str, name: str, built_in: Mapping[str, str] = MappingProxyType({
         return found
     except ModuleNotFoundError as error:
         raise ValueError(missing_package(group, name, error)) from error
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, MemoryError):
         raise
     except BaseException as error:  # what a module of others does while it is imported; SystemExit is none of Exception
         reason = f"{type(error).__name__}: {error}"

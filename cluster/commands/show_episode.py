@@ -130,7 +130,9 @@ def whole_id(run: Run, start: str) -> str:
     if len(found) == 1:
         return found[0]
     if found:
-        raise UserError(f"{run.path}: {len(found)} episodes begin with {start}: {', '.join(found[:3])} ...")
+        listed = ", ".join(found[:3])
+        rest = " ..." if len(found) > 3 else ""
+        raise UserError(f"{run.path}: {len(found)} episodes begin with {start}: {listed}{rest}")
     # Of a long plan, only ids with the same two letters in front are compared with a misspelled one.
     near = ids
     if len(ids) > _SUGGESTED_FROM:

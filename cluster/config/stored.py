@@ -20,6 +20,9 @@ from cluster.errors import UserError
 from envs.files import parse_yaml
 from envs.settings import settings_of, shown
 
+_PRICES_DEPEND_ON = ("model", "batch", "extra_body")
+"""Settings of an engine for which prices that were given by hand hold: answers in batches cost half, say."""
+
 
 def stored_sections(
     run_dir: Path, config: Mapping[str, Any], names: Sequence[str], overrides: Sequence[str]
@@ -74,11 +77,14 @@ def _forget_what_depends(stored: Mapping[str, Any], now: dict[str, Any], overrid
             continue
         if known.get(name) == value:
             engine_now[name] = None
-        elif "model.engine.model" in given:
-            raise UserError(
-                f"model.engine.{name}: {value:g} is the price of {model}, as it was given for that run; give the price of "
-                "this model (null: that of the price table)"
-            )
+            continue
+        # A price given by hand is that of what the run asked for.
+        for setting in _PRICES_DEPEND_ON:
+            if engine_now.get(setting) != engine.get(setting):
+                raise UserError(
+                    f"model.engine.{name}: {value:g} was given for model.engine.{setting}={shown(engine.get(setting))}; give "
+                    "the price that holds now (null: that of the price table)"
+                )
 
 
 def _holds(name: str, key: str) -> bool:

@@ -7,7 +7,8 @@ that does not settle it.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import base64
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -42,6 +43,7 @@ def open_parquet(
     file = pq.ParquetFile(regular(path), page_checksum_verification=True)
     try:
         names = file.schema_arrow.names
+        _check_names(path, file.metadata.metadata or {}, names)
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise FileError(path, f"has the column {twice[0]!r} twice")
@@ -53,6 +55,19 @@ def open_parquet(
         file.close()
         raise
     return file
+
+
+def _check_names(path: str | Path, metadata: Mapping[bytes, bytes], names: Sequence[str]) -> None:
+    """See that no column was renamed by damage: the footer has no checksum, but Arrow stores the names there twice."""
+    stored = metadata.get(b"ARROW:schema")
+    if stored is None:
+        return  # written by something else
+    written = pa.ipc.read_schema(pa.BufferReader(base64.b64decode(stored))).names  # opening the file has read it, too
+    for name, other in zip(names, written, strict=False):
+        if name != other:
+            raise FileError(
+                path, f"its footer is damaged: a column is named {name!r} in one place and {other!r} in another"
+            )
 
 
 def read_parquet(path: str | Path, columns: tuple[str, ...] = ()) -> pa.Table:

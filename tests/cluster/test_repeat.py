@@ -104,11 +104,15 @@ def flat(values, place=""):
 
 
 def test_prices_of_the_table_are_looked_up_again_and_others_are_asked_for():
-    engine = {"type": "anthropic", "model": "claude-opus-5"}
+    engine = {"type": "anthropic", "model": "claude-opus-5", "batch": False, "extra_body": None}
     table = dict(class_of("model.engine", engine).known_prices(engine))
 
     def left(stored, *overrides):
         repeated = {"engine": {**engine, **stored}}
+        for override in overrides:
+            name, _, value = override.removeprefix("model.engine.").partition("=")
+            if name in ("model", "batch", "extra_body"):
+                repeated["engine"][name] = yaml.safe_load(value)
         _forget_what_depends({"engine": {**engine, **stored}}, repeated, overrides)
         return {name: value for name, value in repeated["engine"].items() if name.endswith("price")}
 
@@ -139,8 +143,14 @@ def test_prices_of_the_table_are_looked_up_again_and_others_are_asked_for():
         now = {"name": "claude-opus-5", "engine": engine_now}
         _forget_what_depends({"name": "claude-opus-5", "engine": engine}, now, ["model.engine=null"])
         assert now["engine"] is engine_now
-    with pytest.raises(UserError, match=r"prompt_price: 9\.5 is the price of claude-opus-5"):
-        left(by_hand, "model.engine.model=claude-haiku-4-5")
+    # A price by hand holds for what the run asked for.
+    for override, was in (
+        ("model=claude-haiku-4-5", "model=claude-opus-5"),
+        ("batch=true", "batch=false"),
+        ("extra_body={speed: fast}", "extra_body=null"),
+    ):
+        with pytest.raises(UserError, match=rf"prompt_price: 9\.5 was given for model\.engine\.{was}; give"):
+            left(by_hand, f"model.engine.{override}")
 
 
 def test_a_folder_of_no_name_is_the_usual_one(tmp_path):

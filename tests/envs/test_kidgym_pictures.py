@@ -519,7 +519,7 @@ def broken_png():
 @pytest.mark.parametrize("content", [b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", broken_png()])
 def test_a_png_that_is_another_format_or_damaged_is_refused(tmp_path, content):
     (tmp_path / "arrow.png").write_bytes(content)
-    with pytest.raises(ValueError, match=r"'arrow' cannot be read from arrow\.png"):
+    with pytest.raises(ValueError, match=r"'arrow' cannot be read: arrow\.png is no PNG file, or damaged"):
         check_skin(str(tmp_path))
 
 

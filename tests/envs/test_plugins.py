@@ -28,6 +28,13 @@ def test_built_in_names_are_loaded_and_others_refused_with_what_there_is():
         plugins.load("raycade.none", "theirs", OURS)
 
 
+def test_a_lack_of_memory_is_no_fault_of_the_module_that_is_imported(tmp_path, monkeypatch):
+    (tmp_path / "large_module.py").write_text("raise MemoryError\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(MemoryError):
+        plugins.load("raycade.none", "large", {"large": "large_module"})
+
+
 @pytest.mark.parametrize("path", ["colorsys.py", "numpy/__init__.py"])
 def test_a_folder_s_modules_take_nobody_s_place_in_child_processes(folder, path):
     (folder / "mine_module.py").touch()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import resvg_py
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from envs.file_picture import MOST_BYTES
 from envs.files import FileError, read_bytes, read_text
@@ -143,6 +143,10 @@ def _read(path: Path, name: str, width: int, height: int, skin: str) -> Image.Im
             if max(image.size) > _LARGEST:
                 raise ValueError(f"{image.width}x{image.height} pixels; at most {_LARGEST} an edge are read")
             return image.convert("RGBA")
+    except UnidentifiedImageError as error:
+        raise ValueError(
+            f"skin {skin!r}: sprite {name!r} cannot be read: {path.name} is no PNG file, or damaged"
+        ) from error
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise ValueError(f"skin {skin!r}: sprite {name!r} cannot be read from {path.name}: {error}") from error
 
