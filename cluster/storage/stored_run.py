@@ -122,18 +122,18 @@ class Run:
 
     @cached_property
     def timings(self) -> list[dict[str, Any]]:
-        """The statistics of each session that came to its end; a killed one has none, and a damaged line is left out.
+        """The statistics of each session that came to its end; a killed one has none, and what is damaged is left out.
 
-        Raises:
-            UserError: the file cannot be read.
+        Scores do not depend on them: of a file that cannot be read a warning tells.
         """
         path = self.path / TIMINGS
         if not path.exists():
             return []
         try:
             lines = list(read_lines(path))
-        except FileError as error:
-            raise UserError(str(error)) from error
+        except (FileError, OSError) as error:
+            warn(f"{error}; times are left out")
+            return []
         found = []
         for number, line in lines:
             place = f"{path}, line {number}"
