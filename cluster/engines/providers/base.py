@@ -48,6 +48,10 @@ PRICED_FIELDS = frozenset(
 """Fields of requests, by any provider's name, with which a request costs otherwise than the price table says."""
 USUAL_VALUES = frozenset({"auto", "default", "global", "standard", "standard_only"})
 """Of these fields, those at the table's prices."""
+TOLD_FIELDS = ("service_tier", "speed", "inference_geo")
+"""Fields of answers, or of what they say of tokens, that tell how a request was served: an account may set another default."""
+DEARER_VALUES = frozenset({"fast", "priority", "ultrafast", "us"})
+"""Of these fields, those above the table's prices."""
 NO_LABELS = "this provider gives no probabilities of labels; the suite's written answers need none"
 
 
@@ -388,11 +392,22 @@ class ProviderEngine(ApiEngine, abc.ABC):
     def _read_or_refuse(self, data: Any, scored: bool) -> Answer:
         """``read_answer``, whose errors are those of an answer that cannot be read."""
         try:
-            return self.read_answer(data, scored)
+            answer = self.read_answer(data, scored)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise EndpointError(
                 f"the answer cannot be read: {type(error).__name__}", unreadable=True
             ) from None  # its words may hold what the endpoint said
+        dearer = _dearer(data)
+        is_priced_by_table = (
+            self.prompt_price is None and self._knows_prices(self._settings()) and not self.cost_is_told
+        )
+        if dearer and is_priced_by_table:
+            # What has been paid for counts, and nothing more is asked: a spend cap could not hold.
+            self._close(
+                f"the endpoint served a request with {dearer}, which costs more than the price table says; set "
+                "model.engine.prompt_price and model.engine.completion_price to the prices that apply"
+            )
+        return answer
 
     def refusal_within(self, status: int, error: Any) -> EndpointError:
         """The error that an answer holds in place of a reply; it had begun to answer, so its tokens count."""
@@ -422,6 +437,18 @@ def _is_installed(package: str) -> bool:
         return importlib.util.find_spec(package) is not None
     except ModuleNotFoundError:  # of a package within a package, such as google.genai
         return False
+
+
+def _dearer(data: Any) -> str:
+    """What an answer tells of how it was served, where that costs more than usual: ``service_tier=priority``."""
+    found = data if isinstance(data, dict) else {}
+    usage = found.get("usage")
+    for told in (found, usage if isinstance(usage, dict) else {}):
+        for name in TOLD_FIELDS:
+            value = told.get(name)
+            if isinstance(value, str) and value in DEARER_VALUES:
+                return f"{name}={value}"
+    return ""
 
 
 def _check_usual_prices(extra_body: Mapping[str, Any]) -> None:

@@ -24,6 +24,8 @@ class ProviderStub:
         self.paths: list[str] = []
         self.wrong: list[str] = []
         self.thinks = True
+        self.served: dict[str, str] = {}
+        """What answers tell of how they were served: ``service_tier``."""
         self.issued: dict[str, list] = {}
         """By the text of a reply: what the provider wants back in its place."""
         self.lock = threading.Lock()
@@ -109,6 +111,7 @@ def anthropic(stub, body):
         "cache_creation_input_tokens": 2000,
         "cache_read_input_tokens": 3000,
         "output_tokens": 1,
+        **stub.served,
     }
     head = {"id": "msg_1", "type": "message", "role": "assistant", "model": body["model"], "content": []}
     events = [
@@ -174,6 +177,7 @@ def responses(stub, body):
         "tool_choice": "auto",
         "tools": [],
         "usage": usage,
+        **stub.served,
     }
     return JSON, json.dumps(found).encode()
 
@@ -209,6 +213,7 @@ def chat(stub, body):
         "model": body["model"],
         "choices": [choice],
         "usage": usage,
+        **stub.served,
     }
     return JSON, json.dumps(found).encode()
 

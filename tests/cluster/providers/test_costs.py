@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cluster.engines.api_answer import MOST_TOKENS, Usage
 from cluster.engines.api_errors import EndpointError
-from cluster.engines.base import SpendCapReachedError
+from cluster.engines.base import EngineClosedError, SpendCapReachedError
 from cluster.engines.providers.bedrock import _mark
 from cluster.engines.spend import Payment
 from evals.types import Reply
@@ -134,6 +134,33 @@ async def test_the_cap_holds_where_only_answers_tell_what_they_cost(stub, told, 
     assert {type(end) for end in ends} <= {Reply, SpendCapReachedError}
     hints = [str(end) for end in ends if "did not say what it cost" in str(end)]
     assert bool(hints) == (asked == 1 or told[1] is None)
+
+
+@pytest.mark.parametrize(
+    ("name", "served", "goes_on"),
+    [
+        ("responses", {"service_tier": "priority"}, False),
+        ("chat", {"service_tier": "priority"}, False),
+        ("anthropic", {"inference_geo": "us"}, False),
+        ("anthropic", {"service_tier": "standard", "inference_geo": "global"}, True),
+        ("responses", {"service_tier": "flex"}, True),
+        ("openrouter", {"service_tier": "priority"}, True),  # it tells what it cost
+    ],
+)
+async def test_an_account_whose_requests_cost_more_than_the_table_says_stops_the_run(stub, name, served, goes_on):
+    stub.served = served
+    made = engine(name, stub)
+    assert (await made.complete(request())).text == "A", "the answer is paid for"
+    if goes_on:
+        await made.complete(request(1))
+        return
+    told = "{}={}".format(*next(iter(served.items())))
+    with pytest.raises(EngineClosedError, match=f"served a request with {told}, which costs more .*set model"):
+        await made.complete(request(1))
+    assert len(stub.bodies) == 1
+    by_hand = engine(name, stub, **PRICES)
+    for number in range(2):
+        await by_hand.complete(request(number))
 
 
 async def test_a_response_that_failed_is_paid_for_and_its_words_hold_no_key(stub):
