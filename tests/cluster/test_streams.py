@@ -74,7 +74,9 @@ def test_exit_codes_do_not_depend_on_readers(line, arguments, code):
 def test_a_signal_while_nothing_is_imported_ends_the_process_without_a_traceback(script, code):
     reader, writer = os.pipe()
     os.close(reader)
-    text = f"import os, signal; from cluster import stop_signals; {script}"
+    # Tests that run in the background of a shell are begun with SIGINT ignored, and so are their processes.
+    usual = "signal.signal(signal.SIGINT, signal.default_int_handler)"
+    text = f"import os, signal; {usual}; from cluster import stop_signals; {script}"
     for stderr in (writer, subprocess.PIPE):
         ended = subprocess.run([sys.executable, "-c", text], cwd=ROOT, stderr=stderr, stdout=stderr)
         assert ended.returncode == code and b"Traceback" not in (ended.stderr or b"")
