@@ -401,9 +401,10 @@ def test_a_skins_drawing_of_any_proportions_is_centred_and_a_scene_is_filled(tmp
 
 def test_a_skins_drawing_of_many_pixels_is_refused(tmp_path):
     (tmp_path / "animal").mkdir()
-    Image.new("1", (9000, 9)).save(tmp_path / "animal/cat.png")
-    with pytest.raises(ValueError, match="9000x9 pixels; at most 2048"):
-        check_skin(str(tmp_path))
+    for size in ((9000, 9), (9, 2049)):
+        Image.new("1", size).save(tmp_path / "animal/cat.png")
+        with pytest.raises(ValueError, match=f"{size[0]}x{size[1]} pixels; at most 2048"):
+            check_skin(str(tmp_path))
 
 
 @pytest.mark.slow

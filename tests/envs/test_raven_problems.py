@@ -2,7 +2,9 @@
 
 import dataclasses
 import itertools
+import random
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
@@ -25,6 +27,7 @@ from envs.raven import (
     solve,
     write,
 )
+from envs.raven.answers import _Levels
 from envs.raven.commands import check, check_lines, show
 from envs.raven.generate import draw
 from envs.raven.solve import judge
@@ -145,6 +148,22 @@ def test_answers_are_spread_over_all_eight_places(problems):
     targets = Counter(p.target for name in CONFIGURATIONS for p in problems[name, "iraven"])
     assert len(targets) == 8
     assert min(targets.values()) > 8
+
+
+def test_no_wrong_candidate_has_the_answers_levels_in_another_order():
+    """Where entities change places such a candidate would complete the matrix, too."""
+    small, large = Entity(0, 1, 1, 1, 0), Entity(1, 1, 2, 1, 0)
+    for seed in range(50):
+        levels = _Levels(
+            random.Random(seed),
+            SimpleNamespace(levels=lambda attribute: (0, 5)),
+            Component((small, large), 0),
+            "Size",
+            common=False,
+        )
+        assert len(levels.rows) == levels.left == 5
+        for row in levels.rows:
+            assert sorted(row) != [1, 2] and row[0] != 1 and row[1] != 2
 
 
 def test_an_answer_set_that_leaves_two_answers_open_is_drawn_again():

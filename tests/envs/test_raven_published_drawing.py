@@ -83,9 +83,11 @@ def test_two_small_candidates_that_are_exchanged_are_refused(tmp_path):
 @given(problem=problems)
 def test_pictures_of_another_opencv_are_accepted_and_another_shade_is_not(problem):
     drawn = render_published(problem)
-    near = drawn.copy()
-    gray = (near > TOLERANCE) & (near < 255 - TOLERANCE)
+    gray = (drawn > TOLERANCE) & (drawn < 255 - TOLERANCE)
+    darker, near = drawn.copy(), drawn.copy()
+    darker[gray] -= TOLERANCE
     near[gray] += TOLERANCE
+    check_pictures("file", drawn, darker)
     check_pictures("file", drawn, near)
     near[0, 0, 0] -= TOLERANCE + 1
     with pytest.raises(FileError, match=r"panel 0 shows none .* \(1 pixels differ"):
