@@ -55,6 +55,20 @@ def read(chat):
     return [(one.role, "".join("<PICTURE>" if isinstance(part, Frame) else part for part in one.parts)) for one in chat]
 
 
+@pytest.mark.parametrize(
+    ("goals", "told"),
+    [
+        ({"MMA_L1_watching": "1", "MMA_watching": "2", "MMA_L1": "3", "MMA": "4"}, "1"),
+        ({"MMA_watching": "2", "MMA_L1": "3", "MMA": "4"}, "2"),
+        ({"MMA_L1": "3", "MMA": "4"}, "3"),
+        ({"MMA": "4"}, "4"),
+    ],
+)
+def test_while_something_is_shown_the_goal_for_watching_comes_before_that_of_the_level(goals, told):
+    world = make("MMA", level=1, seed=3)
+    assert world.watching and wording_of({"goals": goals}).goal(world) == told
+
+
 def test_a_whole_foreign_prompt_is_exactly_what_the_player_reads(folder):
     templates = folder(words=WORDS, chat=CHAT, answer="Say $letters.")
     suite = KidGymSuite(tasks="SE", levels=2, modes="zero_shot", episodes=1, templates=templates)

@@ -190,6 +190,22 @@ def test_proposals_are_read_and_the_prompt_names_what_exists():
     assert Proposal.read(found[0], found[0]["category"]).title == "Lanterns"
 
 
+def test_likeness_to_a_proposal_that_was_refused_refuses_none():
+    def proposed_domain(name, truths, actions):
+        call = {"singular": "x", "plural": "xs"}
+        return Proposal(name, name, "goal", "c", call, call, truths, actions)
+
+    trees = Profile.of("trees", "Trees", ["oak", "elm", "ash", "yew"], ["leaf one", "leaf two", "leaf three"])
+    looks = ("bark look", "seed look", "root look")
+    woods = proposed_domain("woods", ("oak", "elm", "ash", "pine"), looks)
+    timber = proposed_domain("timber", ("walnut", "cherry", "maple", "teak"), looks)
+    assert [(each.name, bool(reason)) for each, reason in choose([woods, timber], [trees])] == [
+        ("woods", True),
+        ("timber", False),
+    ]
+    assert [bool(reason) for _, reason in choose([timber, woods, timber], [])] == [False, True, True]
+
+
 @pytest.mark.slow
 def test_other_domains_pass_and_of_two_new_ones_the_first_is_kept():
     fresh = [Proposal.read(proposal(title), "biology") for title in ("Kites", "Bells", "Kite", "Lock Picks")]

@@ -24,6 +24,7 @@ from evals.suites.multistar.mseval import Score
 from evals.suites.multistar.paper import paper_tables
 from evals.suites.multistar.published import run_cells
 from evals.suites.multistar.questions import chain_questions, direct_questions
+from evals.suites.multistar.score import _measures_table
 from evals.tables import WRITERS
 from evals.types import LabelScores, PlayerError, Reply
 from tests.evals.suites.multistar.multistar_fakes import Refusing, Scripted, played, row_of, rows_of, tables_of
@@ -248,6 +249,19 @@ def one_answer(player, mode, puzzle, node, right=False, **more):
     asked = {"stage": stages[node.partition("_")[0]], "attribute": "number", "part": "", "failed": False, "options": 3}
     given = {"counts": True, "answer": 1, "argmax_is_label": True, "mass": 0.9}
     return Answered(player, mode, "center_single", puzzle, node, right=right, **asked | given | more)
+
+
+@pytest.mark.parametrize("order", [("words", "place"), ("place", "words")])
+def test_beside_every_player_stands_the_best_of_several_shortcuts(order):
+    rights = {"me": (1, 0, 1, 0), "words": (1, 1, 1, 0), "place": (1, 0, 0, 0)}
+    answers = [
+        one_answer(player, "vanilla", puzzle, "single_panel_1", bool(right))
+        for player in ("me", *order)
+        for puzzle, right in enumerate(rights[player])
+    ]
+    table = _measures_table("stages", "by stage", (), answers, ("words", "place"), ())
+    place = table.columns.index("best shortcut")
+    assert {row[place] for row in table.rows} == {0.75}
 
 
 TWO = {"node": "two_panels_1_2", "parents": ("single_panel_1", "single_panel_2")}
