@@ -336,6 +336,7 @@ def test_of_another_player_the_latest_attempt_alone_is_compared():
         given = [("player", "me"), ("versus", "you"), ("versus_run", "r"), ("flipped", flipped)]
         where, values = filter_of(given).clause(lambda run: 0)
         assert len(database.execute(f"SELECT id FROM episodes WHERE {where}", list(values)).fetchall()) == found
+    assert filter_of([("player", ""), ("min_steps", ""), ("text", "")]) == filter_of([]), "fields that are left empty"
 
 
 # --- text ------------------------------------------------------------------------------------------------------------
