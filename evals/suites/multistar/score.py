@@ -182,9 +182,11 @@ def _calls_table(played: Sequence[Played]) -> Table:
 
 def _state_notes(played: Sequence[Played], answers: Sequence[Answered], unknown: int) -> list[str]:
     """How failed episodes, refused scores and unplayed episodes enter the figures."""
-    failed = sum(answer.failed for answer in answers)
-    inexact = sum(answer.inexact for answer in answers)
-    unswept = sum(not (answer.score or answer.inexact or answer.failed) for answer in answers)
+    # As the columns count: links are left out.
+    counted = [answer for answer in answers if answer.counts]
+    failed = sum(answer.failed for answer in counted)
+    inexact = sum(answer.inexact for answer in counted)
+    unswept = sum(not (answer.score or answer.inexact or answer.failed) for answer in counted)
     masses = [answer.mass for answer in answers if answer.mass is not None]
     doubtful = sum(mass < LOW_MASS for mass in masses)
     unplayed = sum(item.row is None for item in played)

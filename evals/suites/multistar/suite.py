@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
@@ -245,11 +246,18 @@ class MultiStarSuite(MultiStarSettings, Suite):
             return True
 
     def _lost(self, episode: Episode) -> list[Question]:
-        """Questions of the kinds that an episode without outcome would have asked; none where the plan does not say."""
+        """What an episode without outcome would have asked; none where the plan does not say.
+
+        Of a puzzle that cannot be read, or is another one by now, these are questions of the kinds that its configuration is
+        asked.
+        """
         if episode.level == UNREADABLE:
             return []
         if self.wording == "published":
             return asked_by(episode, self._questions(episode.task, puzzle_of(episode)))
+        with contextlib.suppress(PuzzleUnreadable):
+            if not self._has_changed(episode):
+                return asked_by(episode, self._questions(episode.task, puzzle_of(episode)))
         return asked_by(episode, stand_ins(self._selection(episode.task)))
 
     def _episodes(self, configuration: str, puzzle: int) -> Iterator[Episode]:

@@ -584,6 +584,21 @@ def kind(question):
     return question.stage, question.attribute, question.part, len(question.options)
 
 
+@pytest.mark.parametrize("name", ["center_single", "distribute_four", "in_center_single_out_center_single"])
+def test_a_failed_episode_counts_with_the_questions_of_its_own_puzzle(name):
+    """What counts in a chain depends on the puzzle."""
+    suite = MultiStarSuite("chain", [name], puzzles=3, priors=["none"])
+    answered = tables_of(suite, played(suite, BUILT_IN_PLAYERS["oracle"]))
+    failed = tables_of(suite, played(suite, Refusing(BUILT_IN_PLAYERS["oracle"], lambda turn: True)))
+    for table in ("multistar_stages", "multistar_attributes"):
+        for row, lost in zip(rows_of(answered[table]), rows_of(failed[table]), strict=True):
+            assert (row["questions"], row["links"]) == (lost["questions"], lost["links"]) and lost["failed"] == lost[
+                "questions"
+            ]
+    questions = sum(row["questions"] for row in rows_of(failed["multistar_stages"]))
+    assert f"{questions} questions of failed episodes count as" in "\n".join(failed["multistar_stages"].notes)
+
+
 @pytest.mark.parametrize("subtask", ["chain", "direct"])
 def test_questions_on_an_unreadable_puzzle_are_counted_as_far_as_they_are_known(folder, subtask):
     broken = folder / "center_single" / "RAVEN_3_train.npz"
