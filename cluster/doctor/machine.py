@@ -307,9 +307,6 @@ def _unmet() -> Iterator[str]:
             if not of_extra:
                 yield f"{wanted.name} is not installed"
             continue
-        # Some extras are made of others, and so require raycade itself.
-        if wanted.name == "raycade":
-            continue
         version = here.partition("+")[0]
         if not wanted.specifier.contains(version, prereleases=True):
             yield f"{wanted.name} {here}, raycade needs {wanted.specifier}"
@@ -324,8 +321,6 @@ def _installed(name: str) -> str:
 
 def keys(need: Need) -> Outcome:
     """Keys that model and tracker read from the environment; nothing of them is shown."""
-    if need.model.engine is None and not need.tracker:
-        return skipped("the settings need none")
     online = _tracks_online(need)
     refusal = _refusal_of_engine(need) or _refusal_of_tracker(online)
     if refusal is not None:

@@ -67,6 +67,8 @@ def test_a_commitment_is_kept_or_broken(tmp_path):
     assert read_secret(file) in open_challenge(file, published)
     with pytest.raises(UserError, match="exists"):
         new_challenge(file)
+    with pytest.raises(UserError, match=r"none/secret: .*No such file"):
+        new_challenge(tmp_path / "none" / "secret")
     other = tmp_path / "other"
     new_challenge(other)
     with pytest.raises(UserError, match="another secret"):

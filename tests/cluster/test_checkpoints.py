@@ -30,7 +30,7 @@ from evals.analysis.compare import LOOKED_AT
 from evals.ledger.records import records_to_table
 from evals.stats.intervals import Estimate
 from evals.suite import ledger_columns, plan_for
-from evals.summary.paired import Observation, pooled_estimate
+from evals.summary.paired import Measure, Observation, pooled_estimate
 from tests.cluster.conftest import EASY, settings_at
 from tests.cluster.test_cli import run_here
 from tests.runs import Often, records_of
@@ -268,7 +268,7 @@ class Recorder:
 def toy(tmp_path, monkeypatch):
     """A folder of checkpoints whose runs are games of the toy suite: who was played by whom, and what was shown of them."""
     (tmp_path / "training").mkdir()
-    suite, made = ToySuite(episodes=4), SimpleNamespace(asked=[], hosted=[], ends={}, shown=[], waits=[], steps={})
+    suite, made = ToySuite(episodes=4), SimpleNamespace(ends={}, steps={})
 
     def settings_of(overrides):
         given = dict(each.split("=", 1) for each in overrides)
@@ -308,16 +308,18 @@ def toy(tmp_path, monkeypatch):
         ("load_settings", settings_of),
         ("make_suite", lambda config: suite),
         ("curve_files", curve_files),
-        ("check_environment", lambda settings: None),
+        ("check_environment", lambda settings: made.checked.append(settings.model.name)),
         ("show", lambda tables: None),
     ):
         monkeypatch.setattr(watch_module, name, stub)
     monkeypatch.setattr(Watch, "_wait", wait)
+    close = watch_module.HostedEngine.close
+    monkeypatch.setattr(watch_module.HostedEngine, "close", lambda host: made.closed.append(host) or close(host))
 
     def watch(*overrides, games=0, **more):
         folder = Folder(tmp_path / "training", settled=more.pop("settled", 0))
         made.watch = Watch(Options(folder, tmp_path / "out", overrides, games, **{"once": True, **more}), run)
-        made.asked, made.hosted, made.shown, made.waits = [], [], [], []
+        made.asked, made.hosted, made.shown, made.waits, made.checked, made.closed = [], [], [], [], [], []
         return made.watch.watch()
 
     made.play, made.folder, made.out = watch, tmp_path / "training", tmp_path / "out"
@@ -403,7 +405,8 @@ def test_a_run_that_was_stopped_stops_the_watch(toy):
         write_checkpoint(toy.folder / f"step-{step}", 1)
     toy.ends = {"step-2": [75]}
     assert toy.play() == 75 and toy.asked == ["step-1", "step-2"]
-    assert toy.play() == 0 and toy.asked == ["step-2", "step-3"]
+    assert len(toy.closed) == 1, "no engine is left behind"
+    assert toy.play() == 0 and toy.asked == ["step-2", "step-3"] and len(toy.closed) == 1
 
 
 @pytest.mark.parametrize(
@@ -419,6 +422,7 @@ def test_a_run_that_was_stopped_stops_the_watch(toy):
 def test_one_replica_of_this_machine_that_takes_weights_is_hosted(toy, override, more, hosted):
     write_checkpoint(toy.folder / "step-1", 1)
     assert toy.play(override, **more) == 0 and toy.hosted == [hosted]
+    assert toy.checked == (["step-1"] if hosted else []), "a driver of its own checks the environment itself"
 
 
 def test_it_waits_until_a_step_is_played_or_the_training_is_over_or_it_is_stopped(toy, capsys):
@@ -575,6 +579,8 @@ def test_a_point_is_the_model_s_measure_over_all_games_with_what_was_planned_pla
     with run.intervals():
         estimate = pooled_estimate(own, shares=True)
     assert found == Point("c-7", 7, "kumo: success", estimate, own, 16, 14, 3, ())
+    unseen = SimpleNamespace(name="kumo", measures=lambda *given: [Measure("none", (), []), measure])
+    assert points_of("c-7", 7, run, SimpleNamespace(parts=[unseen])) == [found], "a measure of nothing has no point"
     assert estimate.mean == sum(one.value for one in own) / 14 and len({(one.unit, one.game) for one in own}) == 14
     (table,) = curve_tables([found])
     assert (

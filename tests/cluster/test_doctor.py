@@ -320,6 +320,10 @@ def test_the_cuda_of_torch_is_read_without_importing_it(line, version, tmp_path,
     spec = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
     monkeypatch.setattr(gpus.importlib.util, "find_spec", lambda name: spec)
     assert gpus._cuda_of_torch() == ""
+    for none in (None, SimpleNamespace(origin=None)):
+        monkeypatch.setattr(gpus.importlib.util, "find_spec", lambda name, none=none: none)
+        assert gpus._cuda_of_torch() == "", "torch is not installed, or a folder of this name lies there"
+    monkeypatch.setattr(gpus.importlib.util, "find_spec", lambda name: spec)
     (tmp_path / "version.py").write_text(f"debug = False\n{line}\nhip = '6.1'\n")
     assert gpus._cuda_of_torch() == version
 
@@ -435,10 +439,10 @@ def test_the_doctor_looks_at_all_machines_that_it_can_reach(address, ray, job, t
     }.items():
         monkeypatch.setattr(command, name, stub)
     monkeypatch.setattr(command.socket, "gethostname", lambda: "n1")
-    monkeypatch.setenv("SLURMD_NODENAME", "node1")
+    monkeypatch.setenv("SLURMD_NODENAME", "" if address else "node1")
     code = command.main(SimpleNamespace(node="", overrides=["a=b"], quick=True, json=True))
     found = json.loads(capsys.readouterr().out)
-    assert hosts == {"": [], "ray": ["10.0.0.2"], "slurm": ["node1"]}[through]
+    assert hosts == {"": [], "ray": ["10.0.0.2"], "slurm": ["n1" if address else "node1"]}[through]
     far = ["clocks", "same versions", "far"]
     assert [each["name"] for each in found["checks"]] == ["settings", "ray", *(far if through else ["here"])]
     assert code == (ray == "fail") == (not found["ok"])

@@ -1,5 +1,6 @@
 """Which checkpoints are complete, what their curve says and what one process can play, on record in ``tests/golden``."""
 
+import contextlib
 import dataclasses
 import json
 from pathlib import Path
@@ -243,6 +244,40 @@ def hosts(*names) -> str:
             said.append(f"{error}")
     host.close()
     return f"{'; '.join(said)}; {host.started} started"
+
+
+def played_by_host(error=None, signals=()) -> str:
+    """What a host does around a run, and what it returns."""
+    said, host = [], hosted.HostedEngine()
+
+    class Driver:
+        def __init__(self, *given):
+            said.append(f"driver of {given[:-1]} with {given[-1].func.__name__} of {given[-1].args == (host,)}")
+
+        async def run(self):
+            said.append("runs")
+            if error is not None:
+                raise error
+
+    class Shown(contextlib.nullcontext):
+        def at(self, stage):
+            said.append(f"at {stage!r}")
+
+    async def end():
+        said.append("engine ends")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hosted, "Driver", Driver)
+        patch.setattr(hosted, "note_session", lambda *given: said.append(f"notes {given}"))
+        patch.setattr(hosted.stop_signals, "counted", contextlib.nullcontext)
+        patch.setattr(hosted.stop_signals, "received", [*signals])
+        patch.setattr(host, "_end", end)
+        patch.setattr(Shown, "__repr__", lambda self: "progress")
+        try:
+            said.append(str(host.play("settings", "todo", "directory", "stats", Shown(), "watcher")))
+        except (hosted.RunFailedError, ValueError) as failed:
+            said.append(repr(failed))
+    return "\n".join(said)
 
 
 def test_checkpoints_are_found_and_shown_as_on_record(monkeypatch, tmp_path, capsys):

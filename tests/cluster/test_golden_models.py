@@ -135,6 +135,15 @@ def recorded(*several) -> str:
     return path.read_text()
 
 
+def recorded_here() -> str:
+    """What is known of a model by one's own records, and where these are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(proofs, "_own_file", lambda: Path("own", "proofs.json"))
+        found = [str(proofs.record(PROOF)), plain(proofs.proofs()["b/c"])]
+    proofs.proofs.cache_clear()
+    return "\n".join(found)
+
+
 def proved(name, proof) -> Table:
     with pytest.MonkeyPatch.context() as patch:
         asked = []
@@ -270,6 +279,7 @@ def sampled(episodes) -> str:
 def test_models_are_known_as_on_record(text, caplog, monkeypatch, tmp_path):
     monkeypatch.setattr(hub, "_from_hub", lambda id, revision, offline: None)
     monkeypatch.chdir(tmp_path)
+    hub.known.cache_clear()  # folders of a name may have been looked for before they were there
     named = {name: value for module in MODULES for name, value in vars(module).items() if not name.startswith("__")}
     more = {
         "caplog": caplog,

@@ -4,9 +4,11 @@ import dataclasses
 import datetime
 import io
 import itertools
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pyarrow as pa
 from rich.console import Console
 
@@ -258,6 +260,10 @@ def test_states_of_runs(capsys, monkeypatch):
     said.check("run_states")
 
 
+KINDS = ("Image", "HalfcellImage", "SixelImage", "TGPImage")
+"""Ways to draw on a terminal."""
+
+
 def test_an_episode_as_text(capsys, monkeypatch):
     said = Said(capsys)
     monkeypatch.setattr(episode_text, "LONGEST", 20)
@@ -272,6 +278,16 @@ def test_an_episode_as_text(capsys, monkeypatch):
     names = ("player", "suite", "task", "level", "mode", "index", "repeat", "session", "attempt")
     row = {name: f"its {name}" for name in names} | {"episode_id": "abc", "prompt_tokens": 12, "completion_tokens": 0}
     row |= {"reasoning_tokens": 3, "cached_tokens": None, "cost": 0.123456, "seconds": 12.0}
+    drawing = SimpleNamespace(**{name: said.calls(name, name) for name in KINDS})
+    monkeypatch.setitem(sys.modules, "textual_image", SimpleNamespace(renderable=drawing))
+    for kind, columns in (("auto", 50), ("blocks", 64), ("sixel", 65), ("kitty", 9)):
+        said(episode_text._drawn(f"{columns} columns", kind, columns))
+    drawn = SimpleNamespace(size=(3, 2), kind="a kind", key="k" * 20)
+    monkeypatch.setattr(episode_text, "render_description", lambda text: (drawn, np.zeros((2, 3, 3), np.uint8)))
+    monkeypatch.setattr(episode_text, "_drawn", lambda image, *given: f"{image.size} as {given}")
+    out = io.StringIO()
+    episode_text._Printer(Console(file=out, width=50), "blocks", False).picture("a picture")
+    said(out.getvalue())
     for full, terminal_like in ((False, False), (True, False), (False, True)):
         out = io.StringIO()
         console = Console(file=out, width=50, force_terminal=terminal_like, color_system=None)

@@ -4,6 +4,7 @@ import errno
 import itertools
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -357,6 +358,21 @@ def test_a_writer_that_is_not_seen_is_gone_here_and_silent_elsewhere(tmp_path, h
     assert max(age, 0) <= writer.silent_seconds < max(age, 0) + 10
 
 
+@pytest.mark.parametrize("created", [True, False])
+def test_without_file_locking_nothing_is_claimed_and_only_a_folder_of_ones_own_is_removed(
+    tmp_path, monkeypatch, created
+):
+    def refuse(*given):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    folder = tmp_path / "run"
+    folder.mkdir()
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with pytest.raises(UserError, match=rf"run_dir={folder}: this file system .* \(\[Errno 37\] No locks available\)"):
+        RunLock(folder).acquire(created)
+    assert [*tmp_path.rglob("*")] == ([] if created else [folder, folder / ".lock"])
+
+
 @pytest.mark.parametrize("beats", [True, False])
 def test_a_heartbeat_in_the_future_holds_only_as_long_as_it_goes_on(tmp_path, monkeypatch, capsys, beats):
     path = fake_lease(tmp_path, -86_400, **ELSEWHERE)
@@ -372,7 +388,9 @@ def test_a_heartbeat_in_the_future_holds_only_as_long_as_it_goes_on(tmp_path, mo
         module, "time", SimpleNamespace(monotonic=lambda: 60 * next(clock), sleep=sleep, time=time.time)
     )
     assert taken_over(tmp_path) != beats
-    assert str(path) in capsys.readouterr().err and len(looks) == (1 if beats else 2)
+    said = " ".join(capsys.readouterr().err.split())
+    assert str(path) in said and re.search(r"heartbeat is 86[34]\d\d s in the future", said)
+    assert len(looks) == (1 if beats else 2)
 
 
 def committed(directory: RunDirectory) -> str:

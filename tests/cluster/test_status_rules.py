@@ -77,6 +77,7 @@ def test_the_most_frequent_causes_come_first_and_the_others_are_counted():
     lines = list(_causes(rows_of(plan)))
     assert lines[:-1] == [f"{kind + 1} failed: Odd: {kind}" for kind in range(CAUSES_SHOWN + 1, 1, -1)]
     assert lines[-1] == "and 2 other causes of failure"
+    assert len(list(_causes(rows_of(plan[:6])))) == CAUSES_SHOWN, "all are shown"
     assert list(_causes(rows_of(plan[:1]))) == ["1 failed: Odd: 0"] and list(_causes(rows_of([]))) == []
 
 

@@ -64,6 +64,9 @@ def test_a_tracker_receives_the_whole_run(tmp_path):
     watcher.finish(RESULTS)
     assert tracker.calls == [("start", "id"), ("log", {"episodes/done": 1.0}), ("finish", RESULTS)]
     assert watcher.failure == ""
+    idle = Watcher(tracker)
+    idle.finish(RESULTS)
+    assert len(tracker.calls) == 3 and idle.failure == "", "one that was not started"
 
 
 @pytest.mark.parametrize("moment", ["start", "log", "finish"])
@@ -95,6 +98,12 @@ def test_a_tracker_without_the_methods_of_one_ends_no_run(tmp_path):
     watcher.start(tmp_path, "id", {})
     watcher.finish(RESULTS)
     assert "AttributeError" in watcher.failure
+    tracker = Recording()
+    tracker.finish_seconds = "soon"
+    watcher = Watcher(tracker)
+    watcher.start(tmp_path, "id", {})
+    watcher.finish(RESULTS)
+    assert "TypeError" in watcher.failure
 
 
 def test_a_hanging_tracker_delays_only_the_end_of_the_run(tmp_path):
