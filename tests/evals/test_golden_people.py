@@ -46,7 +46,7 @@ class Shown(ToySuite):
         return Outcome(right > 0, episode.index + 1, extra={"right": right})
 
     def for_people(self, turn):
-        return turn.chat if turn.episode.index else (*turn.chat, message("user", "In other words\nred) a red one"))
+        return turn.chat if turn.episode.index else (*turn.chat, message("user", "In other words\nred) a red one\nblue) a blue one"))
 
 
 GAMES = Games.of(Shown(episodes=4))
@@ -295,6 +295,7 @@ def test_parts_of_a_study(tmp_path, capsys, monkeypatch):
         Taken(people[0], tuple(first), reviews[0], 1, 2, True, 61.0, 3.6, 4, 5),
         Taken(people[1], tuple(second), reviews[1], 0, 3, False, 0.3, 0.0, 6, 0),
     ]
+    said(CHECKS[0].key, [dataclasses.replace(taken[0], answers=number).begun for number in (0, 1)])
     criteria = (Criterion(name="right", question="?"), Criterion(name="clear", question="?"))
     settings = {"settings": (), "players_per_game": 1, "games_per_participant": 1, "criteria": criteria}
     for made in (

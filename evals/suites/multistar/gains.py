@@ -72,7 +72,7 @@ def gain_figures(answers: Sequence[Answered]) -> Iterator[Figure]:
 def _means(answers: Sequence[Answered]) -> dict[tuple[str, str, str, str, str], float]:
     means = {}
     for cell in run_cells(answers, "chain"):
-        if cell.measure in _MEASURES and cell.values:
+        if cell.measure in _MEASURES:
             place = cell.cell
             key = cell.player, cell.measure, place["style"], place["prior"], place["stage"]
             means[key] = sum(cell.values) / len(cell.values)

@@ -349,6 +349,8 @@ def told(ask, *said):
         chat = played.turn.chat
         yield f"  {number}: {played.rule} | {brief(str(played.action), 80)} | {[said.role for said in chat]}"
         if len(chat) > 1:
+            [shown] = chat[-2].parts
+            yield f"      shown: {brief(shown, 60)} {len(shown)} {digest(shown)}"
             yield from (f"      {brief(line, 200)}" for line in chat[-1].parts[0].splitlines())
     extra = {name: brief(str(value), 90) for name, value in outcome.extra.items() if name != "complaints"}
     yield f"  {outcome.success} {outcome.steps} {tally.continuations} {tally.repairs} {extra}"

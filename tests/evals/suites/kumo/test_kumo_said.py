@@ -45,7 +45,13 @@ def test_functions_on_texts_say_what_is_on_record():
     names = {}
     for module in (*MODULES, reading, repair, chances, searched_game, tables):
         names |= {name: value for name, value in vars(module).items() if not name.startswith("__")}
-    more = {"math": math, "published": published, "validate": validate, "medical": load_domain("medical")}
+    more = {
+        "math": math,
+        "joined": dialogue.joined,
+        "published": published,
+        "validate": validate,
+        "medical": load_domain("medical"),
+    }
     check_said("kumo_said", {**names, **globals(), **more}, plain)
 
 
