@@ -46,7 +46,8 @@ class Shown(ToySuite):
         return Outcome(right > 0, episode.index + 1, extra={"right": right})
 
     def for_people(self, turn):
-        return turn.chat if turn.episode.index else (*turn.chat, message("user", "In other words\nred) a red one\nblue) a blue one"))
+        told = message("user", "In other words\nred) a red one\nblue) a blue one")
+        return turn.chat if turn.episode.index else (*turn.chat, told)
 
 
 GAMES = Games.of(Shown(episodes=4))
