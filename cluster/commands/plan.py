@@ -11,6 +11,7 @@ from cluster.models.cached_share import cached_table
 from cluster.models.hardware import check_parallel, hardware_table, picture_rule, unchecked_arguments
 from cluster.storage.stored_run import TIMINGS, Run
 from evals.suite import counting_pictures
+from evals.summary.cost import money
 from evals.tables import Cell, Table
 from evals.types import Episode
 
@@ -31,7 +32,7 @@ def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
     for place, members in cells.items():
         # Only the model's episodes take calls.
         asked = members if place[0] == model else ()
-        rows.append((*place, len(members), *_load(asked)))
+        rows.append((*place, len(members), *map(round, _load(asked))))
     columns = ("player", "suite", "task", "level", "mode", "episodes", "model calls", "prompt tokens")
     modeled = [episode for episode in settings.plan if episode.player == model]
     calls, prompt_tokens = _load(modeled)
@@ -42,9 +43,9 @@ def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
     total: list[tuple[str, str | int]] = [
         ("episodes", len(settings.plan)),
         ("episodes played by the model", len(modeled)),
-        ("expected model calls", calls),
-        ("expected prompt tokens", prompt_tokens),
-        ("completion tokens (upper bound)", completion_tokens),
+        ("expected model calls", round(calls)),
+        ("expected prompt tokens", round(prompt_tokens)),
+        ("completion tokens (upper bound)", round(completion_tokens)),
         *_prices(settings, calls, prompt_tokens, like),
     ]
     if pictures:
@@ -84,7 +85,7 @@ def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
     return tables
 
 
-def _prices(settings: Settings, calls: int, prompt_tokens: int, like: Path | None) -> list[tuple[str, str]]:
+def _prices(settings: Settings, calls: float, prompt_tokens: float, like: Path | None) -> list[tuple[str, str]]:
     """What the tokens cost at the engine's prices; nothing where it has none.
 
     Replies are as long as those of the past run ``like``, and without one as long as they may be.
@@ -100,7 +101,7 @@ def _prices(settings: Settings, calls: int, prompt_tokens: int, like: Path | Non
         return []
     prompts = prompt_tokens * prompt_price / 1e6
     longest = calls * settings.model.sampling.max_tokens * completion_price / 1e6
-    found = [("cost of the prompts", f"{prompts:.2f}"), ("cost (upper bound)", f"{prompts + longest:.2f}")]
+    found = [("cost of the prompts", money(prompts)), ("cost (upper bound)", money(prompts + longest))]
     if like is None:
         return found
     sessions = Run(like).timings
@@ -109,12 +110,13 @@ def _prices(settings: Settings, calls: int, prompt_tokens: int, like: Path | Non
         return found
     length = _total(sessions, "completion_tokens") / turns
     expected = prompts + calls * length * completion_price / 1e6
-    found.append((f"cost at the {length:.0f} tokens a reply of {like}", f"{expected:.2f}"))
+    found.append((f"cost at the {length:.0f} tokens a reply of {like}", money(expected)))
     return found
 
 
-def _load(episodes: Sequence[Episode]) -> tuple[int, int]:
-    return round(sum(episode.calls for episode in episodes)), round(sum(episode.prompt_tokens for episode in episodes))
+def _load(episodes: Sequence[Episode]) -> tuple[float, float]:
+    """Calls and prompt tokens, as they are expected: not whole numbers, so that costs are those of ``report``."""
+    return sum(episode.calls for episode in episodes), sum(episode.prompt_tokens for episode in episodes)
 
 
 def _speed(run_dir: Path) -> float | None:

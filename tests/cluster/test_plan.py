@@ -4,6 +4,7 @@ import json
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
 from cluster.commands.plan import describe_plan
 from cluster.config.settings import load_settings
@@ -13,6 +14,8 @@ from cluster.models.table import gpus
 from cluster.models.table import rows as models
 from cluster.observe.performance import TIMINGS
 from cluster.suite_commands.kumo import stages, transcripts
+from evals.ledger.records import plan_to_table
+from evals.summary.cost import money, planned_cost
 
 SMALL = [
     "suite=kumo",
@@ -54,7 +57,7 @@ def test_every_cell_has_its_episodes_and_the_models_calls():
     assert all(row[6] > 0 and row[7] > row[6] for row in ours)
     asked = [each for each in made.plan if each.player == "simulated"]
     calls, tokens = sum(each.calls for each in asked), sum(each.prompt_tokens for each in asked)
-    most = round(calls) * made.model.sampling.max_tokens
+    most = round(calls * made.model.sampling.max_tokens)
     assert total([whole, cells]) == [len(made.plan), 12, round(calls), round(tokens), most]
     assert [table.name for table in (whole, cells)] == ["plan_total", "plan"]
     assert "kumo" in whole.title and "simulated" in whole.title and str(made.run_dir) in whole.notes[0]
@@ -183,11 +186,15 @@ def test_prices_say_what_a_run_may_cost(tmp_path, monkeypatch):
     made = load_settings([*SMALL, *PRICED, "model.sampling.max_tokens=100"])
     like = past_run(tmp_path, {"playing_seconds": 1.0, "replicas": 1, "turns": 4, "completion_tokens": 80})
     rows = dict(describe_plan(made, like)[0].rows)
-    calls, tokens = rows["expected model calls"], rows["expected prompt tokens"]
-    assert rows["cost of the prompts"] == f"{tokens * 2 / 1e6:.2f}"
-    assert rows["cost (upper bound)"] == f"{(tokens * 2 + calls * 100 * 10) / 1e6:.2f}"
+    modeled = [episode for episode in made.plan if episode.player == made.model.name]
+    calls, tokens = (sum(getattr(each, name) for each in modeled) for name in ("calls", "prompt_tokens"))
+    assert calls != round(calls), "costs are of what is expected, not of whole calls"
+    assert rows["cost of the prompts"] == money(tokens * 2 / 1e6)
+    assert rows["cost (upper bound)"] == money((tokens * 2 + calls * 100 * 10) / 1e6)
+    run = SimpleNamespace(settings=yaml.safe_load(made.config), plan=plan_to_table(made.plan))
+    assert rows["cost (upper bound)"] == money(planned_cost(run)), "as report and status tell it"
     (expected,) = [value for name, value in rows.items() if name.startswith("cost at the 20 tokens a reply")]
-    assert expected == f"{(tokens * 2 + calls * 20 * 10) / 1e6:.2f}"
+    assert expected == money((tokens * 2 + calls * 20 * 10) / 1e6)
     unknown = past_run(tmp_path, {"playing_seconds": 1.0, "replicas": 1, "turns": 0, "completion_tokens": 0})
     assert len(describe_plan(made, unknown)[0].rows) == len(rows) - 2, "neither time nor length of replies"
     assert not any("cost" in name for name in dict(describe_plan(settings(), None)[0].rows))
@@ -204,8 +211,10 @@ def test_one_price_alone_is_a_price(free, monkeypatch):
 def test_gpus_cost_what_an_hour_of_them_does(tmp_path):
     like = past_run(tmp_path, {"playing_seconds": 36000.0, "replicas": 1, "turns": 1, "completion_tokens": 0})
     gpus = ("cluster.gpu_hour_price=2.5", "model.replica.gpus=4", "cluster.replicas=2", "model.replica.nodes=3")
-    rows = dict(describe_plan(settings(*gpus), like)[0].rows)
-    assert float(rows["cost of GPUs"]) == pytest.approx(rows["expected model calls"] * 10 * 4 * 3 * 2.5, rel=0.001)
+    made = settings(*gpus)
+    rows = dict(describe_plan(made, like)[0].rows)
+    calls = sum(episode.calls for episode in made.plan if episode.player == made.model.name)
+    assert float(rows["cost of GPUs"]) == pytest.approx(calls * 10 * 4 * 3 * 2.5, abs=0.01)
 
 
 def test_a_pipeline_s_rounds_revise_and_check_what_is_expected_to_be_refused(tmp_path, monkeypatch):
