@@ -673,7 +673,7 @@ def trained(games_of, texts, most=2):
                 turn = step.turn
                 said.append(f"{step.reward:g} {play.ending_of(step) or turn.chat[-1].parts[0]}")
         await playing.close()
-        return said
+        return [*said, *(f"{each} is not closed" for each in asyncio.all_tasks() - {asyncio.current_task()})]
 
     return asyncio.run(told())
 

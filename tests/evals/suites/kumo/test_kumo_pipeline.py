@@ -347,7 +347,8 @@ def told(ask, *said):
     (outcome, tally), conversation = talk(player, ask)
     for number, played in conversation.turns.items():
         chat = played.turn.chat
-        yield f"  {number}: {played.rule} | {brief(str(played.action), 80)} | {[said.role for said in chat]}"
+        schema = played.turn.schema and f" schema {digest(played.turn.schema)}"
+        yield f"  {number}: {played.rule} | {brief(str(played.action), 80)} | {[said.role for said in chat]}{schema}"
         if len(chat) > 1:
             [shown] = chat[-2].parts
             yield f"      shown: {brief(shown, 60)} {len(shown)} {digest(shown)}"
@@ -676,6 +677,18 @@ def test_the_most_calls_of_an_item_are_never_exceeded():
 
 
 # --- the folder ------------------------------------------------------------------------------------------------------
+
+
+def test_a_stage_is_complete_once_all_that_was_planned_is_there():
+    done = {"index": 0, "status": "done"}
+    runs = (
+        StageRun(0, ()),
+        StageRun(1, ()),
+        StageRun(1, (done,)),
+        StageRun(2, (done, {"index": 1, "status": "failed"})),
+    )
+    assert [run.complete for run in runs] == [False, False, True, True]
+    assert runs[-1].results() == {0: done}
 
 
 def test_a_file_that_is_there_is_never_overwritten(tmp_path):

@@ -63,6 +63,8 @@ OUTCOMES = [
     {"10 to 20": ["Fox"], "5 to 30": ["Crab"], "0 to 7": []},
     {"20 to 30": [], "10 to 25": ["Fox"], "0 to 12": ["Crab"], "40 to 50": []},
     {"8 to 9": [], "7 to 8": ["Fox"], "0 to 20": ["Crab"]},
+    {"0 to 9": ["Fox"], "0 to 4": ["Crab"], "10 to 12": []},
+    {"7 to 8": [], "2 to 30": ["Fox"], "2 to 4": ["Crab"], "2 to 3": [], "3": []},
     {"low": ["Fox"], "Low.": ["Crab", "Fox"], "high": []},
     {"low": ["fox", "Gnu", "Yak"], "high": ["Crab", "Crab"]},
     {"low": ["Fox", "Crab"], "high": ["Fox"]},

@@ -176,10 +176,12 @@ def _giving_way(kept: list[_Range], new: _Range, least: Decimal) -> list[str]:
         last = kept[-1]
         if new.low > last.high or new.place >= last.place:
             break
+        text = last.text
         last.high = new.low - least
         if last.high >= last.low:
             break
-        gone.append(kept.pop().text)
+        kept.pop()
+        gone.append(text)
     return gone
 
 
