@@ -691,6 +691,11 @@ def test_a_stage_is_complete_once_all_that_was_planned_is_there():
     assert runs[-1].results() == {0: done}
 
 
+def test_books_are_written_for_the_domains_that_are_named_before_those_of_the_folder(tmp_path):
+    suite = KumoPipeline(str(tmp_path), stage="write", domains=["medical"], tasks_per_domain=1)
+    assert suite.tasks == [(MEDICAL, TASK)]
+
+
 def test_a_file_that_is_there_is_never_overwritten(tmp_path):
     folder = Folder(tmp_path / "made")
     assert folder.add("domains/a.yaml", "one") and folder.add("domains/a.yaml", "one")
