@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import os
 import re
 import stat
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ import httpx
 from mcp_types import CallToolRequestParams
 
 from cluster.errors import RunFailedError
-from cluster.serve import commits, games, host, taken, web
+from cluster.serve import commits, games, host, taken, tools, web
 from cluster.serve.limits import Limits
 from cluster.serve.tools import Tools, _listed
 from cluster.serve.web import Web
@@ -243,19 +244,19 @@ async def test_waits(capsys, monkeypatch):
     await waiting(PLAN[0].id)
     first = await waiting()
     await asyncio.gather(*(offered.give_back(opened[1].id) for _ in range(2)), return_exceptions=True)
-    said((await first).episode.index, "is given out again; left", offered._left[PLAN[1].id], "times")
+    said((await asyncio.wait_for(first, 20)).episode.index, "is given out again; left", offered._left[PLAN[1].id], "times")
     served.counts()
     second = await waiting()
     offered.keep({PLAN[2].id})
     await offered.give_back(opened[3].id)
     served.counts()
     await offered.give_back(opened[2].id)
-    said((await second).episode.index, "is needed")
+    said((await asyncio.wait_for(second, 20)).episode.index, "is needed")
     third = await waiting()
     for game in (opened[0], opened[4], await first, await second):
         while game.session.turn is not None:
             await offered.answer(game.id, game.waiting, taken.Answer(text="green"))
-    said("nothing is left:", await third)
+    said("nothing is left:", await asyncio.wait_for(third, 20))
     served.counts()
     await offered.give_back(opened[0].id)
     served.counts()
@@ -416,7 +417,64 @@ async def test_commits(capsys, monkeypatch):
     writes = commits.Commits(SUITE, directory, stats, watch, watcher)
     await added(*records[:2])
     said(calls)
+    writes._compacting = asyncio.ensure_future(clock.sleep(3.0))
+    await clock.during(writes.settle())
+    said("merged", writes._compacting.done())
     said.check("served_commits")
+
+
+async def test_interfaces(capsys, monkeypatch):
+    said = Said(capsys)
+    monkeypatch.setattr(host, "server_config", said.calls("config", "a config"))
+
+    class Server:
+        fails, should_exit = False, False
+
+        def __init__(self, config):
+            said("server of", config)
+
+        async def serve(self, sockets):
+            said("serves", sockets)
+            while not self.should_exit:
+                await asyncio.sleep(0)
+                if self.fails:
+                    raise SystemExit(1)
+            said("ends")
+
+    monkeypatch.setattr(host.uvicorn, "Server", Server)
+    for Server.fails in (False, True):
+        try:
+            async with host.over_http("an app", "a socket") as closed:
+                for _ in range(5):
+                    await asyncio.sleep(0)
+                said("closed", closed.is_set())
+        except RunFailedError as error:
+            said(repr(error))
+    reader, writer = os.pipe()
+    ends = [None, ConnectionError("gone"), asyncio.CancelledError()]
+
+    async def serve(server, lines, output):
+        said("serves", type(server).__name__, await lines._reader.readline(), output)
+        end = ends.pop(0)
+        try:
+            await (asyncio.sleep(60) if end is None else asyncio.sleep(0))
+        except asyncio.CancelledError:
+            said("is canceled")
+            raise
+        raise end
+
+    monkeypatch.setattr(tools, "_serve_lines", serve)
+    for _ in range(3):
+        os.write(writer, "é\n".encode())
+        with os.fdopen(os.dup(reader)) as given:
+            monkeypatch.setattr(tools.sys, "stdin", given)
+            async with Tools(None, "agent", False).over_stdio("output") as closed:
+                for _ in range(9):
+                    await asyncio.sleep(0.001)
+                said("closed", closed.is_set())
+    os.close(reader)
+    os.close(writer)
+    said.check("served_interfaces")
 
 
 def test_tokens(capsys, monkeypatch, tmp_path):

@@ -5,6 +5,7 @@ import dataclasses
 import itertools
 import json
 import os
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -224,6 +225,39 @@ def test_what_surrounds_a_session(said, tmp_path, monkeypatch):
         ):
             said("differs", "".join(f"\n  {each}" for each in surroundings.differences(told, later)))
     said.check("surroundings")
+
+
+def test_what_is_installed_here(said, tmp_path, monkeypatch):
+    texts = [
+        {"METADATA": "Name: NumPy\nVersion: 2.0\n\nVersion: 9 in its description"},
+        {"PKG-INFO": "Metadata-Version: 2\nName: old\nVersion: 1\n"},
+        *({"METADATA": "Name: no version\n"}, {"METADATA": "Version: 5\n"}, {}),
+        {"METADATA": "Name: numpy\nVersion: 1.0\n"},
+    ]
+    found = [SimpleNamespace(read_text=lambda name, each=each: each.get(name)) for each in texts]
+    monkeypatch.setattr(surroundings.importlib.metadata, "distributions", lambda: found)
+    said(surroundings._packages.__wrapped__())
+    for printed in (" H100, 570.1 \nH200, 570.2\n", "", OSError(), subprocess.TimeoutExpired("x", 20)):
+
+        def run(command, printed=printed, **how):
+            said(command, how)
+            if isinstance(printed, Exception):
+                raise printed
+            return SimpleNamespace(stdout=printed)
+
+        monkeypatch.setattr(surroundings.subprocess, "run", run)
+        said(surroundings._gpus())
+    cache = tmp_path / ".cache/huggingface/hub/models--org--m"
+    (cache / "snapshots/c1").mkdir(parents=True)
+    (cache / "refs").mkdir()
+    (cache / "refs/main").write_text("c1")
+    for name in ("HF_HUB_CACHE", "HF_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for home in (tmp_path, None):
+        monkeypatch.setattr(surroundings, "home_folder", lambda home=home: home)
+        said(surroundings._model_folder("org/m", "main"), surroundings._model_folder("org/m", "c2"))
+    said(run_directory._create(tmp_path / "new/run"), run_directory._create(tmp_path / "new/run"))
+    said.check("installed")
 
 
 def test_a_run_directory_is_read(said, tmp_path):
