@@ -78,6 +78,8 @@ COMMANDS = {
         "models --grade played",
         "models kimi --fits 80",
         "models QWEN3_VL_8B_THINKING",
+        "models qwen3_8c",
+        "models --fits 0.5",
     ],
 }
 

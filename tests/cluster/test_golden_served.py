@@ -244,7 +244,12 @@ async def test_waits(capsys, monkeypatch):
     await waiting(PLAN[0].id)
     first = await waiting()
     await asyncio.gather(*(offered.give_back(opened[1].id) for _ in range(2)), return_exceptions=True)
-    said((await asyncio.wait_for(first, 20)).episode.index, "is given out again; left", offered._left[PLAN[1].id], "times")
+    said(
+        (await asyncio.wait_for(first, 20)).episode.index,
+        "is given out again; left",
+        offered._left[PLAN[1].id],
+        "times",
+    )
     served.counts()
     second = await waiting()
     offered.keep({PLAN[2].id})

@@ -250,6 +250,8 @@ def test_states_of_runs(capsys, monkeypatch):
         status = run_status.run_status(run)
         said(status.state, status.pace, status.money, status.stopping, status.players.title)
         said(status.players.columns, status.players.rows, status.players.notes)
+    long = pa.array(["", "é" * 201])
+    said(*run_status._causes(rows.set_column(rows.column_names.index("error"), "error", long)))
     paces = SimpleNamespace(path=Path("none"), plan=[], sessions=[{"id": "s"}])
     monkeypatch.undo()
     said(run_status._pace(paces, rows, Writer("p", "done", 1.0)), run_status._pace(paces, rows, None))

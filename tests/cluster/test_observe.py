@@ -323,6 +323,8 @@ def test_timings_of_sessions(tmp_path, capsys, monkeypatch):
     ):
         counted = {"turns": turns, "preemptions": preempted, "prompt_tokens": tokens, "completion_tokens": tokens // 10}
         said(turns, preempted, tokens, performance.cache_hint(counted, versions))
+    for counted in ({"preemptions": 5}, {"turns": 50}, {"turns": 10, "preemptions": 10, "prompt_tokens": 9}):
+        said(counted, performance.cache_hint(counted, engines))
     performance.note_session(Run(tmp_path / "gone"), stats)
     (tmp_path / "pipe").mkdir()
     os.mkfifo(tmp_path / "pipe" / performance.TIMINGS)
