@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import contextlib
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from cluster.commands import (
     list_runs,
     list_settings,
     merge,
+    play,
     preregister,
     rescore,
     retest,
@@ -54,6 +56,94 @@ def runs_at(said, monkeypatch, module, **more):
     """Runs by their paths, read at once; everything else that a module calls is a thing."""
     monkeypatch.setattr(module, "Run", lambda path: Thing(said, f"run {path}", path=path, **more))
     monkeypatch.setattr(module, "read_runs", lambda runs, read: said("-> read", runs) or read(), raising=False)
+
+
+class Page:
+    """A page in a browser that people play on."""
+
+    def __init__(self, said):
+        self.said = said
+
+    def __repr__(self):
+        return "page"
+
+    @contextlib.asynccontextmanager
+    async def serving(self, listener):
+        self.said("serves at", listener)
+        yield "an address"
+        self.said("serves no more")
+
+    async def end(self):
+        self.said("tells that it is over")
+
+
+def test_people_play(said, monkeypatch):
+    stand_ins(
+        monkeypatch,
+        said,
+        play,
+        "load_settings report listen",
+        play_overrides=lambda given, participant: [*given, f"of {participant}"],
+        sound_rows=said.calls("rows of", "rows"),
+        ledger_columns=lambda suite: f"columns of {suite}",
+        Browser=lambda: Page(said),
+        Terminal=lambda folder: said("terminal in a folder", folder.is_dir()) or "terminal",
+    )
+    for code in (0, 1, 75):
+        monkeypatch.setattr(play, "run_and_show", lambda settings, how, code=code: said("run", how.args) or code)
+        said("=", play.main(options(overrides=["suite=s"], participant="ann")))
+    settings = SimpleNamespace(suite="suite")
+    directory, stats, watcher = (Thing(said, name) for name in ("directory", "stats", "watcher"))
+    ends = []
+
+    async def played(settings, games, interface, commit):
+        said("plays", games, interface)
+        commit("a record")
+        if isinstance(ends[0], BaseException):
+            raise ends[0]
+        return ends[0]
+
+    for ended, others, browser, players in (
+        *((False, False, False, "human oracle human_ann"), (True, False, False, "human random")),
+        *((False, True, True, "oracle human"), (True, None, True, "human"), (False, True, False, "oracle")),
+        (play.stop_signals.StoppedError("SIGINT"), None, True, "human"),
+    ):
+        with monkeypatch.context() as patch:
+            ends[:] = [ended]
+            patch.setattr(play, "play_games", played)
+            patch.setattr(play.stop_signals, "raised", contextlib.nullcontext)
+            patch.setattr(
+                play,
+                "play_on_cluster",
+                lambda settings, todo, *given, left=others: said("cluster", todo, *given) or left,
+            )
+            todo = [SimpleNamespace(player=player) for player in players.split()]
+            given = (options(browser=browser, port=8), settings, todo, directory, stats, "progress", watcher)
+            try:
+                said("=", play._play(*given))
+            except play.stop_signals.StoppedError as error:
+                said(repr(error))
+
+    def taken(port):
+        raise OSError("is taken")
+
+    monkeypatch.setattr(play, "listen", taken)
+    said.tried("no port", lambda: asyncio.run(play._ask(options(browser=True, port=8), settings, [], None)))
+    records = [SimpleNamespace(error=""), SimpleNamespace(error="it fell"), ValueError("a defect"), play.QuitError()]
+
+    async def play_episode(suite, episode, player):
+        said("plays", suite, episode, type(player).__name__)
+        if isinstance(records[episode], Exception):
+            raise records[episode]
+        return records[episode]
+
+    monkeypatch.setattr(play, "play_episode", play_episode)
+    monkeypatch.setattr(play.Record, "of_defect", lambda episode, error: SimpleNamespace(error=f"{error!r}"))
+    interface = SimpleNamespace(begin=said.calls("begin"))
+    for games in (range(4), range(3), ()):
+        commit = lambda record: said("commits", record.error)  # noqa: E731
+        said("left", asyncio.run(play.play_games(settings, games, interface, commit)))
+    said.check("mains_play")
 
 
 def test_mains_of_comparisons(said, monkeypatch, tmp_path):
