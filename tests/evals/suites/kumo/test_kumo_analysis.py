@@ -130,6 +130,12 @@ def test_most_of_the_runs_of_a_game_decide():
     assert majority([dataclasses.replace(a_run(), status="")]) == {}
 
 
+def test_tests_of_perfect_play_are_counted_once_a_game_where_they_are_on_record():
+    runs = [a_run(index=index, optimal=optimal) for index, optimal in enumerate((3, 3, 1, 4, None))]
+    runs += [a_run("n", index=0), a_run(index=5, difficulty="hard", optimal=4)]
+    assert optimal_tests(runs) == {"easy": {2: 2, 0: 1, 3: 1}, "hard": {3: 1}}
+
+
 ASSOCIATED = [
     ("aabb", "1100", None),
     ("aabb", "1010", "xyxy"),
@@ -137,6 +143,7 @@ ASSOCIATED = [
     ("aaaabbbbcc", "1111000010", "xxxxyyyyyy"),
     ("abcdeeff", "10101010", None),
     ("abcdefgg", "10101011", "xxxxyyyy"),
+    ("abcdefgg", "10101001", None),
     ("aabbccdd", "11001101", "abcdefgh"),
     ("aaaaaaabbb", "1111110000", "xxxxxyyyyy"),
     *(("aabb", "1101", "xxxx"), ("aabbc", "11011", "xxyyy"), ("aab", "110", None), ("aabbc", "00001", None)),

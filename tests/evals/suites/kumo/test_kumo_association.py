@@ -55,6 +55,7 @@ def test_estimated_v_squared_is_unbiased_whatever_was_put_in():
         true = (totals * (chances - share) ** 2).sum() / totals.sum() / (share * (1 - share))
         hits = rng.binomial(totals, chances, size=(4000, 6))
         assert np.mean([estimated_square(totals, each) for each in hits]) == pytest.approx(true, abs=0.01)
+    assert estimated_square(totals, totals) == estimated_square(totals, 0 * totals) == 0, "nothing differs"
 
 
 def test_permutations_give_the_p_value_of_all_orders():

@@ -92,11 +92,11 @@ def associate(
 
 
 def corrected_v(chi_square: float, n: int, kinds: int) -> float:
-    """Bergsma's corrected V of a table of so many kinds by two outcomes."""
+    """Bergsma's corrected V of a table of so many kinds by two outcomes; kinds are two at least, and fewer than tasks."""
     square = max(0.0, chi_square / n - (kinds - 1) / (n - 1))
     rows, columns = kinds - (kinds - 1) ** 2 / (n - 1), 2 - 1 / (n - 1)
     least = min(rows, columns) - 1
-    return math.sqrt(square / least) if least > 0 else 0.0
+    return math.sqrt(square / least)
 
 
 def _estimated(totals: Counts, hits: Counts) -> float | None:
