@@ -16,6 +16,7 @@ from envs.raven import (
     Difficulty,
     Entity,
     Rule,
+    commands,
     draw_shapes,
     enlarged,
     generate,
@@ -212,6 +213,41 @@ def test_the_strokes_of_shapes_are_those_on_record(monkeypatch, tmp_path):
     check_golden("raven_strokes", "\n".join(parts + strips))
 
 
+def test_problems_are_counted_by_what_is_wrong_with_them(monkeypatch, capsys):
+    """What a solver answers where 3 is stated, who does as well, which look the same, and what most have."""
+    kinds = {
+        "a": (3, (), (), (3,)),
+        "b": (None, (1, 3), ((1, 2), (5, 6)), (1, 3)),
+        "c": (4, (), ((1, 2),), (0, 1, 2, 5)),
+    }
+    monkeypatch.setattr(commands, "solve", lambda problem: SimpleNamespace(answer=kinds[problem.kind][0]))
+    for number, name in enumerate(("ambiguous", "twins", "majority_vote"), 1):
+        monkeypatch.setattr(commands, name, lambda problem, number=number: kinds[problem.kind][number])
+    parts = []
+    for chosen in (
+        "a one iraven",
+        "a one iraven,b one iraven",
+        "c two raven,a one iraven,a two raven,b one raven",
+        "d one raven",
+    ):
+        problems = []
+        for text in chosen.split(","):
+            kind, name, style = text.split()
+            problems.append(SimpleNamespace(kind=kind, configuration=SimpleNamespace(name=name), style=style, target=3))
+        kinds["d"] = (3, (), ((0, 1),), (3,))
+        for left_out in (0, 1):
+
+            class Chosen(list):
+                def __init__(self, args):
+                    super().__init__(problems)
+                    self.left_out = left_out
+
+            monkeypatch.setattr(commands, "_Chosen", Chosen)
+            code = commands._check(None)
+            parts.append(f"{chosen}, {left_out} left out\n{capsys.readouterr().out}exit code {code}")
+    check_golden("raven_counts", "\n".join(parts))
+
+
 def test_what_commands_do_if_not_told_otherwise():
     parser = argparse.ArgumentParser()
     add_arguments(parser)
@@ -226,4 +262,9 @@ def test_what_commands_do_if_not_told_otherwise():
     parts = [
         f"{line}: {sorted(vars(parser.parse_args(line.split())).items())}".replace("PosixPath", "") for line in lines
     ]
+    for number in ("-1", "0", "x", "1.5", "²", "3"):
+        try:
+            parts.append(f"{number}: {commands._positive(number)}")
+        except argparse.ArgumentTypeError as error:
+            parts.append(f"{number}: {error}")
     check_golden("raven_defaults", "\n".join(parts))
