@@ -27,7 +27,7 @@ from evals.imports.inspect_log import read_inspect
 from evals.imports.reading import Shape, Tokens, is_unicode, read_as, texts_of
 from evals.imports.rows import ledger_rows, planned_episode
 from evals.imports.scores import _same, check_scores
-from evals.imports.transcripts import GameKey, Transcript, plan_by_key, planned_for, replay
+from evals.imports.transcripts import GameKey, Transcript, TranscriptPlayer, plan_by_key, planned_for, replay
 from evals.ledger.records import plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
 from evals.players import BUILT_IN_PLAYERS
@@ -381,7 +381,9 @@ def test_imports(tmp_path, capsys, monkeypatch):
         (1, 1.0),
         (1, True),
         ([1.0], [1.0, 2.0]),
-        ([math.nan], [math.nan]),
+        ([math.nan], [float("nan")]),
+        ([1.0, 2.0], [1.0 + 1e-6, 3.0]),
+        ([{"a": 1.0}], [{"a": 1.0 + 1e-6}]),
         ({"a": 1}, {"a": 1, "b": 2}),
         ({"a": 1.0}, {"a": 1.0}),
         ({"a": 1.0}, {"a": 2.0}),
@@ -448,6 +450,14 @@ def test_imports(tmp_path, capsys, monkeypatch):
             return found.outcome, found.error, found.error_kind, said_turns
 
         said.tried(what, shown)
+    one, two, three, four = (message("user", text) for text in "1234")
+    reply = message("assistant", "a")
+    for before, chat in (
+        *(((), (one,)), ((one,), (one, reply, two)), ((one, two), (one, three)), ((one, two), (one, three, two))),
+        *(((one, two), (one, two)), ((one, two, three), (one, two, four)), ((one,), (two, reply)), ((one,), (reply,))),
+    ):
+        added = TranscriptPlayer(made, _before=before)._added(chat)
+        said(*("".join(str(each.parts[0]) for each in part) or "-" for part in (before, chat, added)))
     by_key = plan_by_key(plan)
     key = {"suite": "toy", "task": "colors", "level": "easy", "mode": "zero_shot", "index": 1}
     for change in ({}, {"seed": plan[1].seed}, {"seed": 5}, {"index": 4}, {"repeat": 1}, {"level": 7}):
