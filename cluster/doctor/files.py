@@ -181,6 +181,8 @@ def temporary(need: Need) -> Outcome:
     longest = len(os.fsencode(path)) + RAY_SOCKET_BYTES
     if need.uses_ray and longest > SOCKET_BYTES:
         return Outcome("fail", f"{path} is too long a path", "Ray (AF_UNIX path length cannot exceed 107 bytes)", mend)
+    if need.uses_ray and not str(path).isascii():
+        return Outcome("fail", f"{path} has letters beyond ASCII", "Ray, which does not start there", mend)
     disk = shutil.disk_usage(path)
     found = f"{path}: {gib(disk.free)} free"
     almost_full = disk.total * 0.05 > disk.free

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import socket
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,12 +57,17 @@ def start_ray(cluster: ClusterSettings) -> None:
     """Start Ray on this machine, or join the cluster at ``cluster.address``.
 
     Raises:
-        UserError: no cluster was found at that address.
+        UserError: no cluster was found at that address, or the temporary folder is none for Ray.
         RunFailedError: Ray cannot be started here.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     common: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False, "namespace": "raycade"}
     if cluster.address is None:
+        folder = os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()
+        if not folder.isascii():
+            raise UserError(
+                f"{folder}: Ray does not start in a temporary folder whose path has letters beyond ASCII; export TMPDIR=/tmp"
+            )
         # Ray counts all cores of the machine; a Slurm job may have only some of them.
         common["num_cpus"] = len(os.sched_getaffinity(0))
         try:

@@ -11,6 +11,7 @@ import resource
 import shutil
 import socket
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -26,10 +27,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.cli import main
+from cluster.config.settings import ClusterSettings
 from cluster.doctor import command, files, gpus, machine, network, nodes
 from cluster.doctor.check import Check, Need, Outcome, looked
 from cluster.errors import UserError
 from cluster.launch.start_nodes import ports_of_job
+from cluster.ray_backend import actors
 from tests.cluster.conftest import EASY, settings_at
 from tests.cluster.hub_stub import hub
 
@@ -187,6 +190,15 @@ def test_a_temporary_folder_whose_sockets_have_no_room(tmp_path, monkeypatch):
     long.mkdir()
     monkeypatch.setenv("RAY_TMPDIR", str(long))
     assert_mended(files.temporary(need(tmp_path, "model=simulated")), "too long a path", "export RAY_TMPDIR=/tmp")
+
+
+def test_a_temporary_folder_in_which_ray_does_not_start(monkeypatch):
+    with tempfile.TemporaryDirectory(prefix="é", dir="/tmp") as folder:
+        monkeypatch.setenv("RAY_TMPDIR", folder)
+        asked = need(Path(folder), "model=simulated")
+        assert_mended(files.temporary(asked), "letters beyond ASCII", "export RAY_TMPDIR=/tmp")
+        with pytest.raises(UserError, match="letters beyond ASCII; export TMPDIR=/tmp"):
+            actors.start_ray(ClusterSettings())
 
 
 def test_too_little_memory_in_a_job(tmp_path, monkeypatch):

@@ -113,6 +113,19 @@ class EnvironmentProcess:
         with self._lock:
             self._start()
 
+    def forget(self, name: str, start: int) -> None:
+        """Close a game, unless its process has ended; see ``ask``."""
+        with self._lock:
+            runs = self._process is not None and self._process.poll() is None
+            if runs and start == self.starts:
+                self._exchange(json.dumps({"close": name}).encode() + b"\n", PATIENCE * self.seconds + _GRACE)
+
+    def kill(self) -> None:
+        """End the process at once, also while a thread waits for its answer; open games can be played again."""
+        process = self._process
+        if process is not None:
+            process.kill()
+
     def close(self) -> None:
         """End the process."""
         with self._lock:
@@ -128,6 +141,7 @@ class EnvironmentProcess:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env={**variables, "PYTHONHASHSEED": "0", "SDL_VIDEODRIVER": "dummy"},
+                start_new_session=True,  # Ctrl-C in a terminal stops the run, which lets the games in play finish
             )
         except OSError as error:
             raise PublishedEnvironmentError(f"{self.python}: cannot be run ({error.strerror})") from error
@@ -236,7 +250,7 @@ class PublishedGame:
         """Forget the game."""
         with contextlib.suppress(PublishedEnvironmentError):
             if self._start is not None:
-                self._process.ask({"close": self._name}, self._start)
+                self._process.forget(self._name, self._start)
 
 
 def _printable(text: str) -> str:

@@ -6,11 +6,14 @@ import dataclasses
 import io
 import itertools
 import json
+import os
 import re
+import signal
 import sys
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,7 +25,7 @@ from envs.picture import picture_from_description
 from evals.players import RandomPlayer
 from evals.suite import plan_for, play_episode
 from evals.suites.kidgym import KidGymSuite
-from evals.suites.kidgym.published_environment.play import process_of
+from evals.suites.kidgym.published_environment.play import play_published, process_of
 from evals.suites.kidgym.published_environment.process import EnvironmentProcess, PublishedEnvironmentError, Seen
 from evals.suites.kidgym.published_environment.recording import game_seed, read_recording
 from evals.types import Reply
@@ -164,6 +167,25 @@ def test_a_game_that_is_made_for_ever_is_cut_off_and_fails_alone(checkout, tmp_p
     assert time.monotonic() - start < 60
     printed = capsys.readouterr()
     assert "recorded 5 of 6 games" in printed.out and "MA level 2, game 2" in printed.err
+
+
+async def test_a_game_that_is_stopped_does_not_wait_for_an_environment_that_hangs(tmp_path):
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho \'{"ready": "kidgym"}\'\nexec sleep 600\n')
+    python.chmod(0o755)
+    process = EnvironmentProcess(str(tmp_path), str(python), seconds=100)
+    process.start()
+    hanging = process._process
+    assert os.getsid(hanging.pid) == hanging.pid, "Ctrl-C in a terminal does not reach it"
+    game = SimpleNamespace(error="", task="SE", level=1, seed=1, index=0)
+    playing = asyncio.create_task(play_published(game, None, process, None, None, None))
+    await asyncio.sleep(0.1)
+    playing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await playing
+    assert hanging.wait(10) == -signal.SIGKILL
+    process.forget("0", process.starts)
+    assert process.starts == 1, "no process is started to close a game that died with its own"
 
 
 @pytest.mark.slow
