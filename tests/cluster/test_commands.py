@@ -314,6 +314,12 @@ async def test_a_status_tells_players_and_sessions_apart(tmp_path):
     assert [row["player"] for row in rows(status.players)] == ["simulated", "random"]
     assert counted["simulated", "failed"] and counted["simulated", "done"] + counted["simulated", "failed"] == 13
     assert status.pace == Pace(1_000.0, 4, None), "from the last session's beginning to its last commit"
+    # In a copy of the folder the files have other times, so what a session noted itself comes first.
+    timings = settings.run_dir / "timings.jsonl"
+    for lines, seconds in (('{"seconds": 7.0}\n', 1_000.0), ('{"seconds": 7.0}\n{"seconds": 900.0}\n', 900.0)):
+        timings.write_text(lines)
+        assert run_status(Run(settings.run_dir)).pace.seconds == seconds, "one session alone was killed"
+    timings.unlink()
     done = sum(map(expected_work, episodes["simulated"][9:13]))
     left = sum(map(expected_work, [*episodes["simulated"][13:], *episodes["random"][2:]]))
     assert at_work.pace.finished == 4 and at_work.pace.seconds > 1e9

@@ -252,7 +252,7 @@ def test_states_of_runs(capsys, monkeypatch):
         said(status.players.columns, status.players.rows, status.players.notes)
     long = pa.array(["", "é" * 201])
     said(*run_status._causes(rows.set_column(rows.column_names.index("error"), "error", long)))
-    paces = SimpleNamespace(path=Path("none"), plan=[], sessions=[{"id": "s"}])
+    paces = SimpleNamespace(path=Path("none"), plan=[], sessions=[{"id": "s"}], timings=[])
     monkeypatch.undo()
     said(run_status._pace(paces, rows, Writer("p", "done", 1.0)), run_status._pace(paces, rows, None))
     paces.sessions = [{"id": "s", "began": "2026-01-01T00:00:00+00:00"}]
