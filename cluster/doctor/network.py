@@ -8,6 +8,7 @@ import socket
 import urllib.parse
 from pathlib import Path
 
+from cluster import stop_signals
 from cluster.doctor.check import Check, Need, Outcome, existing, first_words, in_slurm, ok, skipped
 from cluster.errors import UserError
 from cluster.launch.start_nodes import address_towards, free_ports, listens
@@ -58,14 +59,26 @@ def ray_cluster(need: Need) -> Outcome:
         wrong = _greeted(str(address))
         if wrong is not None:
             return wrong
+    # A signal waits until Ray has ended: its own handler would leave processes behind.
+    with stop_signals.counted():
+        outcome = _started_or_joined(need)
+        arrived = stop_signals.received[:1]
+    if arrived:
+        os.kill(os.getpid(), arrived[0])
+    return outcome
+
+
+def _started_or_joined(need: Need) -> Outcome:
     import ray
 
     from cluster.ray_backend import actors, capacity
 
+    address = need.cluster.address
     logging.getLogger("ray").setLevel(logging.CRITICAL)
     try:
         if not ray.is_initialized():
             actors.start_ray(need.cluster)
+            stop_signals.heed_again()
         nodes = capacity.living_nodes()
         fit = capacity.replicas_that_fit(need.model)
     except Exception as error:

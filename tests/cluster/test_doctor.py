@@ -9,6 +9,7 @@ import pickle
 import pwd
 import resource
 import shutil
+import signal
 import socket
 import sys
 import tempfile
@@ -32,7 +33,7 @@ from cluster.doctor import command, files, gpus, machine, network, nodes
 from cluster.doctor.check import Check, Need, Outcome, looked
 from cluster.errors import UserError
 from cluster.launch.start_nodes import ports_of_job
-from cluster.ray_backend import actors
+from cluster.ray_backend import actors, capacity
 from tests.cluster.conftest import EASY, settings_at
 from tests.cluster.hub_stub import hub
 
@@ -230,8 +231,6 @@ def test_a_jobs_ports_are_taken(tmp_path, monkeypatch):
     ],
 )
 def test_a_cluster_must_have_room_for_all_replicas(replicas, nodes_there, status, found, tmp_path, monkeypatch):
-    from cluster.ray_backend import actors, capacity
-
     monkeypatch.setattr(network, "_greeted", lambda address: None)
     monkeypatch.setattr(actors, "start_ray", lambda cluster: None)
     monkeypatch.setattr(capacity, "living_nodes", lambda: [{}] * nodes_there)
@@ -239,6 +238,26 @@ def test_a_cluster_must_have_room_for_all_replicas(replicas, nodes_there, status
     asked = ["model=simulated", "model.replica.cpus=1", "cluster=ray", "cluster.address=h:1"]
     outcome = network.ray_cluster(need(tmp_path, *asked, f"cluster.replicas={replicas}"))
     assert outcome.status == status and found in outcome.found
+
+
+def test_a_signal_while_ray_is_up_takes_effect_when_ray_has_ended(tmp_path, monkeypatch):
+    """Ray replaces the handlers, exits with its own code at SIGTERM, and leaves processes behind."""
+    order = []
+
+    def start(cluster):
+        signal.signal(signal.SIGTERM, lambda *_: order.append("the handler of Ray"))
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, lambda *_: order.append("stopped"))
+    try:
+        monkeypatch.setattr(actors, "start_ray", start)
+        monkeypatch.setattr(capacity, "living_nodes", lambda: [{}])
+        monkeypatch.setattr(capacity, "replicas_that_fit", lambda model: 1)
+        monkeypatch.setattr("ray.is_initialized", lambda: bool(order.append("looked")))
+        assert network.ray_cluster(need(tmp_path, "model=simulated")).status == "ok"
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert order == ["looked", "looked", "stopped"], "at the start and at the end; then the signal"
 
 
 def test_an_address_of_ray_where_nobody_or_another_program_listens(tmp_path):
