@@ -29,6 +29,8 @@ class Letters:
             tokenizers.AddedToken("<n>", normalized=True),
         ]
         self._inner.add_special_tokens([*plain, *strips, *words])
+        begins = [("<a>", self._inner.token_to_id("<a>"))]
+        self._inner.post_processor = tokenizers.processors.TemplateProcessing("<a> $A", special_tokens=begins)
 
     @property
     def added_tokens_decoder(self):

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from cluster.commands import retest as retest_module
 from cluster.commands.retest import _ask_all, _Job, retest
 from cluster.config.settings import load_settings
 from cluster.engines.base import EngineError
@@ -168,3 +169,14 @@ def test_a_turn_is_asked_of_the_part_of_a_bundle_that_it_is_of():
     parts = [SimpleNamespace(name=name) for name in ("one", "two", "three")]
     job = _Job(SimpleNamespace(parts=parts), SimpleNamespace(suite="two"), {"turns": ["first", "second"]}, 1)
     assert (job.part, job.stored, job.number) == (parts[1], "second", 1)
+
+
+@pytest.mark.parametrize(("labels", "asked"), [(None, ()), ([], ()), ([{"label": "A"}, {"label": "B"}], ("A", "B"))])
+def test_a_turn_is_asked_with_the_options_and_labels_that_were_stored(labels, asked, monkeypatch):
+    monkeypatch.setattr(
+        retest_module, "RecordedPlayer", lambda row: SimpleNamespace(chat=lambda number: f"chat {number}")
+    )
+    episode, turns = SimpleNamespace(suite="one"), [None, {"labels": labels, "options": ["x", "y"]}]
+    turn = _Job(SimpleNamespace(parts=[SimpleNamespace(name="one")]), episode, {"turns": turns}, 1).turn
+    assert (turn.episode, turn.number, turn.chat) == (episode, 1, "chat 1")
+    assert (turn.options, turn.labels) == (("x", "y"), asked)

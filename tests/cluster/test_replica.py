@@ -102,7 +102,49 @@ async def test_a_replica_passes_on_what_was_spent_both_ways():
     assert (await replica.close()).spent == 2.5
 
 
-async def test_an_engine_that_is_dead_or_does_not_answer_ends_its_process_and_one_that_fails_does_not(monkeypatch):
+async def test_an_engine_is_started_within_its_guard_closed_before_it_and_accounted_for_last(monkeypatch, caplog):
+    told = []
+
+    @contextlib.contextmanager
+    def guarded(engine_class):
+        told.append(f"guard of {engine_class.__name__}")
+        yield
+        told.append("guard ends")
+
+    class Told(Paid):
+        facts: ClassVar = {"a": 1}
+        max_num_seqs = 7
+
+        def keep_in(self, run_dir):
+            told.append(f"keeps in {run_dir}")
+
+        async def start(self):
+            told.append("starts")
+
+        async def settle(self, covered, seconds):
+            told.append(("settles", covered, seconds))
+            return Account(2.5, 0.5, 0.25, covered)
+
+        async def close(self):
+            told.append("closes")
+
+    monkeypatch.setattr(module, "guard_of", guarded)
+    for metered in (True, False):
+        monkeypatch.setattr(Told, "metered", metered)
+        replica = Replica("r", Told)
+        assert await replica.start(run_dir="a run") == {"batch": 7, "metered": metered, "facts": {"a": 1}}
+        with pytest.raises(EngineError):
+            await replica.complete(Request("bug", ()))
+        assert caplog.messages.pop() == "replica r: the engine raised"
+        assert (await replica.close() is None) != metered
+        account = [("settles", 0, 0.0)] if metered else []
+        assert told == ["guard of Told", "keeps in a run", "starts", "closes", "guard ends", *account]
+        told.clear()
+
+
+async def test_an_engine_that_is_dead_or_does_not_answer_ends_its_process_and_one_that_fails_does_not(
+    monkeypatch, caplog
+):
     ends = []
     monkeypatch.setattr(Replica, "_exit", lambda self: ends.append(self.name))
 
@@ -138,6 +180,7 @@ async def test_an_engine_that_is_dead_or_does_not_answer_ends_its_process_and_on
         with pytest.raises(type(said)):
             await replica.complete(Request("x", ()))
         assert ends == ["r"] * ended
+    assert caplog.messages == ["replica r: the engine died"]
     await replica.close()
     assert await Replica("never started", Ill).close() is None
 
