@@ -593,8 +593,14 @@ def test_turns_are_asked_again_as_on_record(said, monkeypatch, tmp_path):
             said("=", asyncio.run(retest._ask_all(model, "choice", jobs, journal)))
         except (RunFailedError, OSError) as error:
             said("=", repr(error))
+        closing = next(
+            place for place, line in enumerate(said.lines) if line.startswith("-> close") and place >= before
+        )
+        last = said.lines[closing - 3 : closing]
         kept = dict.fromkeys(said.lines[before:])  # how often the journal is written meanwhile depends on the clock
         said.lines[before:] = [line for line in kept if not line.startswith("-> settle") or line.endswith("0.0")]
+        if paid and trouble != "journal":
+            said("before the engine closed:", *last)
     with pytest.raises(OSError):
         asyncio.run(retest._keep_journal(Asked(said, "journal"), Thing(said, "journal")))
     said.check("mains_retest")
