@@ -39,7 +39,7 @@ from evals.suites.kumo.lab.pipeline.items import most_calls
 from evals.suites.kumo.lab.pipeline.model_text import NotDataError, brief, read_data
 from evals.suites.kumo.lab.pipeline.proposals import Proposal, choose, propose, read_proposals
 from evals.suites.kumo.lab.pipeline.reading import LONGEST_BOOK, ReadBack, compare, decide, lint_book, parse, table_from
-from evals.suites.kumo.lab.pipeline.saving import save_accepted
+from evals.suites.kumo.lab.pipeline.saving import Saved, save_accepted
 from evals.suites.kumo.lab.pipeline.suite import KumoPipeline
 from evals.tables import WRITERS
 from evals.types import Episode, PlayerError, Reply, message
@@ -550,6 +550,7 @@ BOOKS = {
     "markup": f"{BOOK}\n\n<b>Look here</b> `x`",
     "long": BOOK + " " * (LONGEST_BOOK - len(BOOK)),
     "too long": BOOK + " " * (LONGEST_BOOK - len(BOOK) + 1),
+    "long and misspelled": BOOK.replace(TASK.truths[0], TASK.truths[0][:-1] + "z").ljust(LONGEST_BOOK),
     "empty": "",
 }
 REST = [name for name in TASK.truths if name not in STATE.rules_out]
@@ -638,10 +639,12 @@ def test_books_are_read_judged_and_written_as_on_record():
             [EQUAL, "no"],
             [EQUAL, "{a: *b}"],
             [EQUAL, Reply("", finish="refusal")],
+            [EQUAL, Reply(FAULTS, finish="refusal")],
             [EQUAL, '{"a": 1}'],
         ],
         "misspelled": [[EQUAL, json.dumps([{"kind": "unclear", "what": str(n)} for n in range(30)])]],
         "too long": [["[]"]],
+        "long and misspelled": [[EQUAL, FAULTS]],
         "empty": [[EQUAL]],
     }
     for name, scripts in talks.items():
@@ -694,6 +697,21 @@ def test_a_stage_is_complete_once_all_that_was_planned_is_there():
 def test_books_are_written_for_the_domains_that_are_named_before_those_of_the_folder(tmp_path):
     suite = KumoPipeline(str(tmp_path), stage="write", domains=["medical"], tasks_per_domain=1)
     assert suite.tasks == [(MEDICAL, TASK)]
+
+
+def test_a_domain_with_the_truths_or_the_tests_of_a_known_one_is_not_kept(tmp_path, monkeypatch):
+    row = {"index": 0, "status": "done", "task": "kites", "result": configuring.to_yaml({**KITES.header, **BODY})}
+    monkeypatch.setattr(Folder, "run", lambda folder, stage: StageRun(1, (row,)))
+    truths, tests, found = BODY["truths"], BODY["actions"], []
+    for number, (known, their_tests) in enumerate(((truths, ["x"]), (["x"], tests), (tests, truths))):
+        profiles = [Profile.of("old", "Old", known, their_tests)]
+        monkeypatch.setattr(KumoPipeline, "known", lambda suite, profiles=profiles: [*profiles])
+        folder = Folder(tmp_path / str(number))
+        found.append((save_accepted(folder, KumoPipeline("made", stage="configure")), len(folder.domains())))
+    like = "kites: a near-duplicate of 'old': it shares 100% of the names of its {}"
+    assert found == [(Saved((like.format("truths"),)), 0), (Saved((like.format("tests"),)), 0), (Saved(), 1)]
+    monkeypatch.setattr(Folder, "run", lambda folder, stage: None)
+    assert save_accepted(Folder(tmp_path), KumoPipeline("made", stage="configure")) == Saved()
 
 
 def test_a_file_that_is_there_is_never_overwritten(tmp_path):
@@ -845,7 +863,7 @@ def test_a_clumsy_model_fills_the_folder_as_on_record(tmp_path, monkeypatch):
         done, saved = folder.run(stage, number), save_accepted(folder, kept)
         parts += [f"{done.planned} {len(done.rows)} {done.complete} {sorted(done.results())}", *saved.refused]
         parts += [f"{saved.differing} {folder.holdings()}", *shown_files(folder.path)]
-    parts += ["", WRITERS[".md"](tables.joined(found)), *map(str, found[0].notes)]
+    parts += ["", WRITERS[".md"](tables.joined(found)), *map(str, found[0].notes), f"headline {found[0].headline}"]
     Path("made/books.jsonl").write_text("mine\n")
     for path in (Path("made/proposals.yaml"), *folder.domains(), *Path("made/books").iterdir()):
         path.write_text(path.read_text() + "\n# Mine.\n")
