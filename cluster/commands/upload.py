@@ -116,6 +116,9 @@ def tracker_section(stored: Mapping[str, Any] | None, overrides: Sequence[str]) 
         raise UserError("tracker=none: there is nothing to send to")
     settings = {str(name): value for name, value in values.items()}
     as_stored = stored or {}
+    # Where another tracker is named, what the run's own was given says nothing.
+    if "" in named and settings["type"] != as_stored.get("type"):
+        as_stored = {}
     for name, value in as_stored.items():
         if name not in named:
             settings[name] = value

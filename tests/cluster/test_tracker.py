@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from omegaconf import OmegaConf
 
 from cluster.commands import upload as upload_module
 from cluster.commands.upload import tracker_section
@@ -361,6 +362,26 @@ def test_a_tracker_to_upload_to_is_as_named_else_as_the_run_had_it_else_as_its_f
     stored = {"type": "wandb", "project": "ours", "episodes": 3}
     found = tracker_section(stored, ["tracker.project=theirs", "tracker.tags=[a]"])
     assert (found["project"], found["episodes"], found["tags"], found["mode"]) == ("theirs", 3, ["a"], "offline")
+    assert tracker_section(None, ["tracker.project=theirs"])["episodes"] == 24, "as its file says"
+    for wrong, named in (
+        ("model.name=x", "model.name=x: only the tracker's settings"),
+        ("tracke=wandb", "tracke=wandb: only the tracker's"),
+        ("tracker.projekt=x", "projekt"),
+        ("tracker=none", "nothing to send to"),
+    ):
+        with pytest.raises(UserError, match=named):
+            tracker_section(stored, [wrong])
+
+
+@pytest.mark.parametrize(
+    ("stored", "episodes"), [("mine", 3), ("wandb", 7)], ids=["the same tracker", "another tracker"]
+)
+def test_what_a_run_s_tracker_was_given_is_not_given_to_another_one(stored, episodes, monkeypatch):
+    named = OmegaConf.create({"tracker": {"type": "mine", "episodes": 7}})
+    monkeypatch.setattr(upload_module, "compose_config", lambda overrides: named)
+    monkeypatch.setattr(upload_module, "check_section", lambda group, settings: None)
+    found = tracker_section({"type": stored, "episodes": 3}, ["tracker=mine"])
+    assert found == {"type": "mine", "episodes": episodes}
 
 
 def test_nothing_is_uploaded_of_a_run_that_is_played(tmp_path, monkeypatch):
