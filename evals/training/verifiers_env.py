@@ -105,18 +105,20 @@ class RaycadeHarness(vf.Harness[RaycadeHarnessConfig]):
             raise TrainingError(f"{data.name}: is not to be trained on")
         rewards: list[float] = []
         step = None
-        async with httpx.AsyncClient(headers={"Authorization": f"Bearer {secret}"}, timeout=None) as client:
-            while turn is not None:
-                request = {"model": ctx.model, "messages": chat_to_json(turn.chat)}
-                response = await client.post(f"{endpoint}/chat/completions", json=request)
-                if trace.stop_condition is not None:  # a limit of the rollout, say
-                    break
-                response.raise_for_status()
-                said = response.json()["choices"][0]["message"]
-                step = await play.answer(said.get("content") or "")
-                rewards.append(step.reward)
-                turn = step.turn
-        await play.close()
+        try:
+            async with httpx.AsyncClient(headers={"Authorization": f"Bearer {secret}"}, timeout=None) as client:
+                while turn is not None:
+                    request = {"model": ctx.model, "messages": chat_to_json(turn.chat)}
+                    response = await client.post(f"{endpoint}/chat/completions", json=request)
+                    if trace.stop_condition is not None:  # a limit of the rollout, say
+                        break
+                    response.raise_for_status()
+                    said = response.json()["choices"][0]["message"]
+                    step = await play.answer(said.get("content") or "")
+                    rewards.append(step.reward)
+                    turn = step.turn
+        finally:  # an endpoint that fails leaves no game behind
+            await play.close()
         trace.record_reward(games.options.reward, sum(rewards))
         trace.info["turn_rewards"] = rewards
         if step is not None and step.record is not None:

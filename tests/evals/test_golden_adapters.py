@@ -101,10 +101,17 @@ def launched(said, data, *replies, stop=None):
     client = httpx.AsyncClient
     with mock.patch.object(httpx, "AsyncClient", lambda **more: client(transport=Endpoint(said, *replies), **more)):
         harness = verifiers_env.RaycadeHarness()
+
+        async def launch():
+            try:
+                return await harness.launch(
+                    SimpleNamespace(model="tiny"), trace, None, "http://api/v1", "key", {}, data
+                )
+            finally:
+                said.extend(f"{each} goes on" for each in asyncio.all_tasks() - {asyncio.current_task()})
+
         try:
-            found = asyncio.run(
-                harness.launch(SimpleNamespace(model="tiny"), trace, None, "http://api/v1", "key", {}, data)
-            )
+            found = asyncio.run(launch())
             said.append(shown([found.given, recorded, trace.info]))
         except Exception as error:
             said.append(f"{type(error).__name__}: {str(error).splitlines()[0]}")
