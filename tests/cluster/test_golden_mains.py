@@ -668,6 +668,9 @@ def test_mains_that_show(said, monkeypatch, tmp_path):
     monkeypatch.setattr(show_episode, "_SUGGESTED_FROM", 3)
     for start in ("aa9", "abd", "q"):
         said.tried(start, show_episode.whole_id, run, start)
+    for many in (3, 4):  # of so many, those that begin otherwise are suggested, too, or not
+        few = SimpleNamespace(path="RUN", planned=pa.table({"episode_id": ["abcd0", "abce1", "ffff2", "aa3"][:many]}))
+        said.tried(many, show_episode.whole_id, few, "bbcd0")
     row = {"episode_id": "ffff2", "suite": "toy", "toy.right": 1, "other.right": 2, "toy": 3}
     run.data, run.config = Thing(said, "data", find=said.calls("find", [row])), {"suite": "section"}
     parts = [SimpleNamespace(name=name) for name in ("other", "toy")]
