@@ -96,7 +96,7 @@ class OpenAIEngine(ApiEngine):
             }
         )
         if not 0 < timeout_seconds < math.inf:
-            raise ValueError(f"timeout_seconds={timeout_seconds}: must be above 0")
+            raise ValueError(f"timeout_seconds={timeout_seconds}: must be above 0, and finite")
         if base_url is None and os.environ.get("OPENAI_BASE_URL"):
             raise ValueError("OPENAI_BASE_URL is set, but no run would record it: give model.engine.base_url")
         form = RequestForm(model, sampling, choices, reasoning, reasoning_effort, dict(extra_body or {}))

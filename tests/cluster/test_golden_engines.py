@@ -946,4 +946,8 @@ def test_engines_say_what_is_on_record(text):
     named = {name: getattr(api_answer, name) for name in ("read_answer", "read_usage", "usage_in_parts")}
     for module in (api_errors, api_secrets, errors, gemini_jobs, guard, prices):
         named |= vars(module)
-    check_said(f"engines_{text}", {**named, "nan": math.nan, "redacted": redacted, "forms": _forms, **globals()}, shown)
+    check_said(
+        f"engines_{text}",
+        {**named, "nan": math.nan, "inf": math.inf, "redacted": redacted, "forms": _forms, **globals()},
+        shown,
+    )
