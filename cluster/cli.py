@@ -11,6 +11,7 @@ import io
 import re
 import sys
 from collections.abc import Sequence
+from concurrent.futures import BrokenExecutor
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -164,6 +165,9 @@ def _main(words: list[str]) -> int:
         code = BAD_INPUT
     except MemoryError as error:
         _tell(f"out of memory: {str(error) or 'this process may not have as much as it needs'}")
+        code = RUN_FAILED
+    except BrokenExecutor:
+        _tell("a worker process ended suddenly: it was killed, perhaps for want of memory")
         code = RUN_FAILED
     except BrokenPipeError:
         streams.give_up(sys.stdout)  # who read it has seen enough

@@ -198,7 +198,8 @@ class Run:
         # What a decision did not take is neither missing nor scored: episodes that were under way when it fell finished
         # in the order of their length, and are no fair sample.
         not_needed = set(self.planned["episode_id"].to_pylist()) - state.needed
-        return dataclasses.replace(whole.without(not_needed), stopping=tuple(state.lines()))
+        needed = whole.without(not_needed)
+        return dataclasses.replace(needed, stopping=tuple(state.lines()), with_not_needed=self.planned)
 
     @property
     def rule(self) -> StoredRule | None:

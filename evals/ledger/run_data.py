@@ -45,6 +45,8 @@ class RunData:
     """Names of the ledger's parts: as they never change, a ledger of the same names is the same."""
     stopping: tuple[str, ...] = ()
     """What the run's stopping rule says, a sentence for each decision; empty without a rule."""
+    with_not_needed: pa.Table | None = None
+    """The plan together with the games that a stopping rule did not need, which cost money too; None without a rule."""
     unlabeled: RunData | None = None
     """The run as it was before a report of several runs left players out: what its rows say of games still holds."""
 

@@ -71,7 +71,8 @@ def planned_cost(run: RunData) -> float | None:
     sampling = model.get("sampling") or {}
     longest_reply = sampling.get("max_tokens") or 0
     # Built-in players cost nothing.
-    episodes = run.plan.filter(pc.equal(run.plan["player"], model.get("name")))
+    plan = run.plan if run.with_not_needed is None else run.with_not_needed
+    episodes = plan.filter(pc.equal(plan["player"], model.get("name")))
     prompt_tokens = pc.sum(episodes["prompt_tokens"], min_count=0).as_py()
     calls = pc.sum(episodes["calls"], min_count=0).as_py()
     per_million = prompt_tokens * prompt_price + calls * longest_reply * completion_price

@@ -5,6 +5,7 @@ import errno
 import io
 import re
 import sys
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -63,7 +64,7 @@ def test_ends_of_commands(capsys, monkeypatch):
             RunFailedError("it fell"),
         ),
         *(ResumableError("spent"), ModuleNotFoundError("No module named 'mcp'", name="mcp"), BrokenPipeError("gone")),
-        *(MemoryError(), MemoryError("malloc of size 99 failed")),
+        *(MemoryError(), MemoryError("malloc of size 99 failed"), BrokenProcessPool("terminated abruptly")),
         *(
             OSError(errno.ENOSPC, "full"),
             OSError(errno.ENAMETOOLONG, "long", "x" * 9),

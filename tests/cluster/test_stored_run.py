@@ -6,6 +6,7 @@ import os
 import re
 from operator import attrgetter
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pyarrow as pa
@@ -118,6 +119,14 @@ def test_a_pipe_in_place_of_a_file_is_refused(directory):  # noqa: F811
     os.mkfifo(directory.path / "stopping.json")
     with pytest.raises(UserError, match=r"stopping\.json"):
         run_status(Run(directory.path))
+
+
+def test_what_a_rule_did_not_need_is_left_out_of_scores_and_not_of_the_planned_money(directory):  # noqa: F811
+    run = Run(directory.path)
+    first = run.planned["episode_id"][0].as_py()
+    run.__dict__["stopping"] = SimpleNamespace(needed={first}, lines=lambda: ["decided"])
+    assert run.data.plan["episode_id"].to_pylist() == [first] and run.data.stopping == ("decided",)
+    assert len(run.data.with_not_needed) == len(run.planned) > 1
 
 
 def test_timings_that_cannot_be_read_are_left_out_with_a_warning(directory, capsys):  # noqa: F811

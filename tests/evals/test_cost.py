@@ -1,10 +1,27 @@
 """What a run cost: money of the answers that count, of all that was asked, and of the plan."""
 
+import dataclasses
+
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals.summary.cost import money
+from evals.ledger.run_data import RunData
+from evals.summary.cost import money, planned_cost
+
+
+def test_games_that_a_stopping_rule_did_not_need_were_planned_too():
+    def of(*players):
+        count = len(players)
+        return pa.table({"player": list(players), "prompt_tokens": [1e6] * count, "calls": [2.5] * count})
+
+    engine = {"prompt_price": 3, "cache_write_price": 4, "completion_price": 10}
+    settings = {"model": {"name": "m", "engine": engine, "sampling": {"max_tokens": 100_000}}}
+    run = RunData.of_tables(of("m", "oracle"), pa.table({}), settings)
+    assert planned_cost(run) == pytest.approx(4 + 2.5)
+    whole = dataclasses.replace(run, with_not_needed=of("m", "m", "m", "oracle"))
+    assert planned_cost(whole) == pytest.approx(3 * 6.5)
 
 
 @given(st.floats(1e-7, 1e6))

@@ -23,6 +23,8 @@ _MOST_ANSWER: Final = 32 * 2**20
 _GRACE: Final = 15.0
 """Seconds that an answer may be late before the process is ended from outside."""
 _START: Final = 60.0
+_TRIES: Final = 4
+"""Of an action whose process ends meanwhile, though not by this action."""
 _PASSED_ON: Final = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR", "VIRTUAL_ENV")
 """Of the environment variables: the checkout's code sees no keys."""
 
@@ -156,7 +158,13 @@ class EnvironmentProcess:
     def _exchange(self, request: bytes, seconds: float) -> dict[str, Any]:
         process = self._process
         assert process is not None and process.stdin and process.stdout
-        late = threading.Timer(seconds, process.kill)
+        is_late = threading.Event()
+
+        def end() -> None:
+            is_late.set()
+            process.kill()
+
+        late = threading.Timer(seconds, end)
         late.start()
         try:
             process.stdin.write(request)
@@ -169,18 +177,20 @@ class EnvironmentProcess:
             late.cancel()
         if isinstance(answer, dict):
             return answer
-        self._end()
-        if self._alarmed:
+        ended_by = self._end()
+        if is_late.is_set() or ended_by in (signal.SIGALRM, signal.SIGPROF):
             raise _EndedError(f"{self.checkout}: no answer within {self.seconds} seconds")
+        if ended_by == signal.SIGKILL:
+            raise _EndedError(f"{self.checkout}: the environment was killed, perhaps for want of memory")
         said = self._complaints.last
         because = f" ({said})" if said else ""
         raise _EndedError(f"{self.checkout}: the environment ended{because}; run by {self.python}")
 
-    def _end(self) -> None:
+    def _end(self) -> int:
+        """End the process; returns the signal that had ended it before, 0 if none had."""
         process, self._process = self._process, None
-        self._alarmed = False
         if process is None:
-            return
+            return 0
         for pipe in (process.stdin, process.stdout):
             if pipe:
                 with contextlib.suppress(OSError):
@@ -190,7 +200,8 @@ class EnvironmentProcess:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        self._alarmed = -process.returncode in (signal.SIGALRM, signal.SIGPROF, signal.SIGKILL)
+            return 0
+        return max(0, -process.returncode)
 
 
 class _LastLines:
@@ -233,18 +244,24 @@ class PublishedGame:
         Raises:
             PublishedEnvironmentError: the environment fails or takes too long.
         """
-        request = {"step": self._name, "action": action}
-        try:
-            answer, _ = self._process.ask(request, self._start)
-        except _EndedError:
-            if self._process.starts == self._start:  # this very action ended it
-                raise
-            self.open()
-            for taken in self._taken:
-                self._process.ask({"step": self._name, "action": taken}, self._start)
-            answer, _ = self._process.ask(request, self._start)
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                answer, _ = self._process.ask({"step": self._name, "action": action}, self._start)
+                break
+            except _EndedError:
+                # This very action ended it, or others end it again and again.
+                if self._process.starts == self._start or not tries_left:
+                    raise
+            with contextlib.suppress(_EndedError):  # another game has ended it once more
+                self._play_again()
         self._taken.append(action)
         return _seen(answer)
+
+    def _play_again(self) -> None:
+        """In a process that was started again, up to where the game was."""
+        self.open()
+        for taken in self._taken:
+            self._process.ask({"step": self._name, "action": taken}, self._start)
 
     def close(self) -> None:
         """Forget the game."""

@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import sys
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -26,7 +27,13 @@ from evals.players import RandomPlayer
 from evals.suite import plan_for, play_episode
 from evals.suites.kidgym import KidGymSuite
 from evals.suites.kidgym.published_environment.play import play_published, process_of
-from evals.suites.kidgym.published_environment.process import EnvironmentProcess, PublishedEnvironmentError, Seen
+from evals.suites.kidgym.published_environment.process import (
+    EnvironmentProcess,
+    PublishedEnvironmentError,
+    PublishedGame,
+    Seen,
+    _EndedError,
+)
 from evals.suites.kidgym.published_environment.recording import game_seed, read_recording
 from evals.types import Reply
 from tests.golden import check_golden
@@ -186,6 +193,43 @@ async def test_a_game_that_is_stopped_does_not_wait_for_an_environment_that_hang
     assert hanging.wait(10) == -signal.SIGKILL
     process.forget("0", process.starts)
     assert process.starts == 1, "no process is started to close a game that died with its own"
+    process.start()
+    threading.Timer(0.1, process.kill).start()  # as the system does that lacks memory
+    with pytest.raises(PublishedEnvironmentError, match="was killed, perhaps for want of memory"):
+        process.ask({"open": "1"})
+
+
+class Dying:
+    """A process that others end before it answers, ``deaths`` times; one game's actions are counted."""
+
+    def __init__(self, deaths):
+        self.deaths, self.starts, self.done = deaths, 1, []
+
+    def ask(self, request, start=None):
+        if "open" in request:
+            self.done = []
+        elif self.deaths or start != self.starts:
+            self.starts += self.deaths > 0
+            self.deaths = max(0, self.deaths - 1)
+            raise _EndedError("the environment was started again")
+        else:
+            self.done.append(request["action"])
+        seen = {"goal": "", "actions": ["a"], "picture": "", "step": len(self.done) + 1, "budget": 9}
+        return seen, self.starts
+
+
+@pytest.mark.parametrize(("deaths", "plays_on"), [(0, True), (1, True), (3, True), (9, False)])
+def test_a_game_is_played_again_as_often_as_others_end_its_process(deaths, plays_on):
+    process = Dying(0)
+    game = PublishedGame(process, "SE_L1", 1, 0, "0")
+    game.open()
+    for action in (2, 0):
+        game.step(action)
+    process.deaths = deaths
+    expected = contextlib.nullcontext() if plays_on else pytest.raises(_EndedError)
+    with expected:
+        assert game.step(1).step == 4
+        assert process.done == [2, 0, 1]
 
 
 @pytest.mark.slow
