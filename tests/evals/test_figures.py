@@ -247,6 +247,9 @@ def test_texts_are_light_on_a_dark_page_which_shows_through_and_dark_on_white_el
     plain, dark = (draw(made, "svg", Look("column", dark=dark)).lower() for dark in (False, True))
     assert b"fill: #ffffff" in plain and b"#e6e6e6" not in plain
     assert b"fill: #ffffff" not in dark and b"fill: #e6e6e6" in dark
+    grid_and_frame = [(b"stroke: #dddddd", b"stroke: #444444"), (b"stroke: #555555", b"stroke: #aaaaaa")]
+    for on_white, on_dark in grid_and_frame:
+        assert on_white in plain and on_white not in dark and on_dark in dark and on_dark not in plain
 
 
 def test_only_dots_on_one_scale_become_a_radar_and_only_where_asked_for(monkeypatch):

@@ -102,11 +102,14 @@ def test_static_pages(tmp_path, capsys, monkeypatch, index):
         (tmp_path / "static" / name).write_text(name)
     monkeypatch.setattr(export, "licenses", lambda: "licenses")
     monkeypatch.setattr(episodes, "OF_A_CHUNK", 4)
+    sized: list[int] = []
+    monkeypatch.setattr(export, "chunk_size", lambda count: sized.append(count) or episodes.chunk_size(count))
     for what, share, failed in (("all", 1.0, False), ("a share", 0.3, False), ("failed", 1.0, True)):
         folder = tmp_path / what
         written = export.export(index, SETTINGS, folder, share, failed)
         monkeypatch.setattr(export, "stored_results", lambda index: {})  # which are the same for all
         said(f"=== {what}", dataclasses.replace(written, bytes=0, bytes_of_columns=0))
+        assert sized[-1] == written.opened, "the page finds an episode's chunk by its size"
         files = [path for path in folder.rglob("*") if path.is_file()]
         assert written.bytes == sum(path.stat().st_size for path in files)
         assert written.bytes_of_columns == (folder / "data/columns.js").stat().st_size

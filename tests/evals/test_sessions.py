@@ -85,6 +85,22 @@ def test_a_player_that_fails_ends_the_episode_with_its_cause() -> None:
     assert (record.error, record.error_kind) == ("PlayerError: no more money", "endpoint")
 
 
+def test_nothing_more_is_asked_once_the_episode_has_ended() -> None:
+    """Of turns that were asked at once, those behind the failed one wait in vain."""
+
+    async def ended() -> Session:
+        session = Session(Asking(), Asking().plan()[0])
+        await session.begin()
+        await session.fail(PlayerError("no more money", "endpoint"))
+        while session.record is None:
+            await asyncio.sleep(0)
+        if session.turn is not None:  # it was handed out before the failure was seen
+            await session.answer(Reply("1"))
+        return session
+
+    assert asyncio.run(ended()).turn is None
+
+
 def test_a_session_is_used_in_order() -> None:
     session = BlockingSession(Asking(), Asking().plan()[0])
     with pytest.raises(SessionError, match="has not begun"):
