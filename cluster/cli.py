@@ -120,6 +120,10 @@ _OVERRIDE = re.compile(r"[+~]?[A-Za-z_][\w./@]*=")
 """A setting on the command line."""
 
 
+_WRONG_PLACE = (errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.EEXIST, errno.ENOTDIR)
+"""Errors of the system over a path that the command line names."""
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit; user errors end with one message and exit code 2."""
     streams.open_closed_streams()
@@ -174,7 +178,7 @@ def _main(words: list[str]) -> int:
     except OSError as error:  # a full disk, a path that is too long, a folder without write permission
         _tell(str(error))
         # The place that was named is wrong, or not this user's.
-        code = BAD_INPUT if error.errno in (errno.ENAMETOOLONG, errno.EACCES, errno.EPERM) else RUN_FAILED
+        code = BAD_INPUT if error.errno in _WRONG_PLACE else RUN_FAILED
     except KeyboardInterrupt:  # outside a run, which handles the signal itself
         print("interrupted", file=sys.stderr)
         code = INTERRUPTED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -56,6 +57,8 @@ def main(options: argparse.Namespace) -> None:
 
 def _export(notes: Sequence[Note], path: Path) -> None:
     content = notes_as_text(notes, path).encode()
+    if os.path.lexists(path):
+        raise UserError(f"--export {path}: is there already; remove it, or name another file")
     try:
         write_durably(path, content)
     except OSError as error:

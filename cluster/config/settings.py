@@ -115,6 +115,8 @@ def settings_from_config(config: DictConfig) -> Settings:
     run_dir = plain["run_dir"]
     if run_dir in (None, ""):
         run_dir = Path("runs") / re.sub(r"[^\w.-]+", "-", name)
+    if "://" in str(run_dir):
+        raise UserError(f"run_dir={run_dir}: must be a folder of this machine, not an address")
     # A rule that may stop at any moment needs a fair sample of the plan at any moment.
     is_balanced = plain["order"] == "balanced"
     if plain["order"] == "auto":

@@ -25,6 +25,11 @@ WIDEST_NUMBER = 8
 """Bytes."""
 
 
+def local(path: str | Path) -> Path:
+    """The path for pyarrow, which takes a relative one with a colon (``qwen3:8b/plan.parquet``) for the address of a store."""
+    return Path(path).absolute()
+
+
 def open_parquet(
     path: str | Path, columns: tuple[str, ...] = (), read: Collection[str] | None = None
 ) -> pq.ParquetFile:
@@ -40,7 +45,7 @@ def open_parquet(
         pyarrow.ArrowException: it is no Parquet file.
         FileError: it has a column twice, lacks one, or ``read`` would take too much memory.
     """
-    file = pq.ParquetFile(regular(path), page_checksum_verification=True)
+    file = pq.ParquetFile(local(regular(path)), page_checksum_verification=True)
     try:
         names = file.schema_arrow.names
         _check_names(path, file.metadata.metadata or {}, names)
@@ -128,7 +133,7 @@ def _check_leaves(path: Path, footer: pq.FileMetaData, leaves: Collection[int], 
     # Of a column of texts it does not tell: these are read, one by one until the sum is small enough, those that may take most
     # of all first.
     texts.sort(key=lambda leaf: bounds[leaf], reverse=True)
-    with pq.ParquetFile(path, read_dictionary=[names[leaf] for leaf in texts]) as file:
+    with pq.ParquetFile(local(path), read_dictionary=[names[leaf] for leaf in texts]) as file:
         for leaf in texts:
             stored = sum(footer.row_group(group).column(leaf).total_uncompressed_size for group in groups)
             bounds[leaf] = stored + _text_bytes(file, names[leaf])

@@ -99,15 +99,22 @@ def read_index(index: Path) -> list[Listed]:
     """The problems that an import listed.
 
     Raises:
-        FileError: the index is missing or one of its lines is no index line.
+        FileError: the index is missing, one of its lines is no index line, or lists a problem again.
     """
     if not index.exists():
         raise FileError(index, "there is no such index; make one with `raycade raven import`")
     listed = []
+    first: dict[str, int] = {}
     for number, fields in read_json_lines(index):
+        place = f"{index}, line {number}"
         try:
             name = configuration_named(str(fields["configuration"])).name
-            listed.append(Listed(name, Imported(str(fields["path"]), str(fields["digest"]))))
+            source = Imported(str(fields["path"]), str(fields["digest"]))
         except (ValueError, KeyError, TypeError) as error:
-            raise FileError(f"{index}, line {number}", f"is no line of an import index ({error!r})") from error
+            raise FileError(place, f"is no line of an import index ({error!r})") from error
+        # Two games of one problem would count as two independent ones.
+        if source.digest in first:
+            raise FileError(place, f"the same problem as in line {first[source.digest]}")
+        first[source.digest] = number
+        listed.append(Listed(name, source))
     return listed

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import yaml
 from jinja2 import Environment, StrictUndefined
 
+from envs.files.parquet import local
 from evals.errors import SuiteError
 from evals.exchange.carried import NAME, carry_episode, row_json
 from evals.exchange.scores import Score, known, main_score, scores_of
@@ -132,7 +133,7 @@ def _write_episodes(sources: Sequence[Source], folder: Path, home: Path) -> tupl
     batches = _batches(sources)
     for first in batches:
         digest = hashlib.sha256()
-        with pq.ParquetWriter(unnamed, schema, compression="zstd") as writer:
+        with pq.ParquetWriter(local(unnamed), schema, compression="zstd") as writer:
             for rows in itertools.chain([first], batches):
                 try:
                     table = pa.Table.from_pylist(rows, schema)

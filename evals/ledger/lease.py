@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from envs.files import FileError, MissingFileError, open_regular, parse_json, regular
+from envs.files.parquet import local
 
 LEASE_KEY = b"raycade.lease"
 """Where a part names its writer's lease in its metadata: ``NUMBER-NONCE``."""
@@ -127,7 +128,7 @@ def read_mark(part: Path) -> str:
     Raises:
         FileError, OSError, pyarrow.ArrowException: it cannot be read.
     """
-    metadata = pq.read_metadata(regular(part)).metadata or {}
+    metadata = pq.read_metadata(local(regular(part))).metadata or {}
     mark: bytes = metadata.get(LEASE_KEY, b"")
     return mark.decode(errors="replace")
 

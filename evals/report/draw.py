@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal
 
-from matplotlib import rc_context
+from matplotlib import rc_context, rcParamsDefault
 from matplotlib.figure import Figure as Canvas
 
 from evals.figures import Figure
@@ -47,12 +47,16 @@ _ON_DARK: Final[Any] = {
     "axes.edgecolor": "#AAAAAA",
     "grid.color": "#444444",
 }
+_NOT_OF_FIGURES: Final = {"backend", "backend_fallback", "interactive", "toolbar", "timezone"}
+"""Settings that are those of the whole program."""
 _METADATA: Final[dict[str, dict[str, Any]]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
 
 
 def draw(figure: Figure, form: Format, look: Look = PLAIN) -> bytes:
     """The figure as a file's content."""
-    with rc_context({**_STYLE, **(_ON_DARK if look.dark else {})}), _without_build_date():
+    # Not as a file `matplotlibrc` says that lies in the current folder: it could have LaTeX started.
+    usual = {name: value for name, value in rcParamsDefault.items() if name not in _NOT_OF_FIGURES}
+    with rc_context({**usual, **_STYLE, **(_ON_DARK if look.dark else {})}), _without_build_date():
         as_radar = look.radar and figure.kind == "dots" and figure.limits is not None
         kind = radar if as_radar else _KINDS[figure.kind]
         canvas = kind(figure, look)

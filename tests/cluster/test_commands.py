@@ -500,6 +500,7 @@ def test_notes_are_written_listed_exported_removed_and_read_again(run_dir, tmp_p
     assert "this is fine" not in notes("--tag", "odd")[1]
     file = tmp_path / "notes.csv"
     assert "2 notes" in notes("--export", str(file))[1] and file.read_text().count("\n") == 3
+    assert notes("--export", str(file))[0] == 2, "is there already"
     odd = next(note.id for note in NotesFile(run_dir).read().notes if note.tag == "odd")
     assert notes("--remove", odd[:6].upper()) == (0, f"removed note {odd}\n")
     assert "0 notes added, 2 were there or had been removed" in notes("--import", str(file))[1]

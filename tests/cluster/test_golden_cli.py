@@ -69,6 +69,7 @@ def test_ends_of_commands(capsys, monkeypatch):
             OSError(errno.ENOSPC, "full"),
             OSError(errno.ENAMETOOLONG, "long", "x" * 9),
             OSError(errno.EACCES, "denied", "x"),
+            FileExistsError(errno.EEXIST, "exists", "x"),
             KeyboardInterrupt(),
         ),
     ):

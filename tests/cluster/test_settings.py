@@ -63,6 +63,12 @@ def test_a_suite_that_no_override_mentions_is_not_imported(tmp_path, plugins_in)
         compose_config(["suite=broken_one", "model=random"])
 
 
+@pytest.mark.parametrize("address", ["s3://bucket/run", "file:///run"])
+def test_an_address_is_no_run_directory(address):
+    with pytest.raises(UserError, match=f"run_dir={address}: must be a folder of this machine"):
+        load_settings(["suite=kumo", "suite.domains=[medical]", "model=random", f"run_dir={address}"])
+
+
 @pytest.mark.parametrize("folder", ["2026_11", "07", "1e3", "-5", "null"])
 def test_a_run_directory_is_named_as_it_is_written(folder):
     expected = None if folder == "null" else folder

@@ -43,6 +43,14 @@ BOMBS = {
 }
 
 
+@pytest.mark.parametrize("folder", ["qwen3:8b", "s3:/bucket"])
+def test_a_relative_folder_with_a_colon_is_no_address(tmp_path, monkeypatch, folder):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / folder).mkdir(parents=True)
+    written(tmp_path / folder / "a.parquet", pa.table({"a": [7]}))
+    assert read_parquet(f"{folder}/a.parquet")["a"].to_pylist() == [7]
+
+
 def test_a_column_that_damage_renamed_is_noticed(tmp_path):
     """Parquet's footer has no checksum: one changed bit in a name would hide a column of a suite."""
     path = tmp_path / "a.parquet"

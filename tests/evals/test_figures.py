@@ -242,6 +242,13 @@ def test_a_long_name_does_not_make_a_large_picture(kind):
     assert float(width) < 5000 and float(height) < 5000
 
 
+def test_figures_are_the_same_whatever_settings_of_matplotlib_lie_in_the_folder():
+    made = Figure("f", "F", "lines", (Series("s", ("a", "b"), (0.5, 0.25)),))
+    usual = draw(made, "svg")
+    with rc_context({"text.usetex": True, "font.size": 30, "axes.grid": True, "lines.linewidth": 9}):
+        assert draw(made, "svg") == usual
+
+
 def test_texts_are_light_on_a_dark_page_which_shows_through_and_dark_on_white_else():
     made = Figure("f", "F", "lines", (Series("s", ("a", "b"), (0.5, 0.25)),))
     plain, dark = (draw(made, "svg", Look("column", dark=dark)).lower() for dark in (False, True))

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from envs.disk import whole_file
 from envs.files import FileError, read_json_lines
-from envs.files.parquet import open_parquet
+from envs.files.parquet import local, open_parquet
 from evals.suites.kumo.lab.trajectories.plays import Row
 
 SCHEMA = pa.schema(
@@ -75,7 +75,7 @@ def write(path: Path, batches: Iterable[list[Row]], schema: pa.Schema = SCHEMA) 
     check_new(path)
     with whole_file(path) as beside:
         if path.suffix == ".parquet":
-            with pq.ParquetWriter(beside, schema, compression="zstd") as writer:
+            with pq.ParquetWriter(local(beside), schema, compression="zstd") as writer:
                 for rows in batches:
                     writer.write_table(pa.Table.from_pylist(rows, schema))
         else:
