@@ -19,8 +19,8 @@ from cluster.engines.api_secrets import check_base_url, check_no_secrets, read_h
 from cluster.engines.base import MANY, Capabilities, Sampling
 from cluster.engines.limits import AdaptiveConcurrency, PerMinute
 from cluster.engines.providers.prices import Prices
-from cluster.engines.spend import Spend
-from envs.settings import Count, NotNegative, Positive, Seconds
+from cluster.engines.spend import Price, Spend
+from envs.settings import Count, Positive, Seconds
 from evals.summary.cost import HIGHEST_PRICE
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -49,9 +49,9 @@ class OpenAIEngine(ApiEngine):
         max_tries: Count = 8,
         requests_per_minute: Positive | None = None,
         tokens_per_minute: Positive | None = None,
-        prompt_price: NotNegative = 0.0,
-        completion_price: NotNegative = 0.0,
-        cache_read_price: NotNegative | None = None,
+        prompt_price: Price = 0.0,
+        completion_price: Price = 0.0,
+        cache_read_price: Price | None = None,
         spend_cap: Positive | None = None,
         choices: Literal["refuse", "vllm"] = "refuse",
         reasoning: bool = False,

@@ -8,10 +8,16 @@ import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Interval
 
 from cluster.concurrency import within
 from cluster.engines.base import Account, SpendCapReachedError
 from evals.summary.cost import HIGHEST_PRICE, money
+
+Price = Annotated[float, Interval(ge=0, le=HIGHEST_PRICE)]
+"""Of a million tokens, as a setting."""
 
 UNTIL_BILLED = 100.0
 """By how much an endpoint may bill above the most that a request costs, before the first bill shows what it does."""

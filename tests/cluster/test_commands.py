@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +24,7 @@ from rich.console import Console
 
 from cluster import completion
 from cluster.commands import compare as compare_module
+from cluster.commands import notes as notes_module
 from cluster.commands.list_models import list_others
 from cluster.commands.list_runs import _with_digits, find_runs, list_runs
 from cluster.commands.merge import SHARD_SETTINGS
@@ -504,6 +506,12 @@ def test_notes_are_written_listed_exported_removed_and_read_again(run_dir, tmp_p
     odd = next(note.id for note in NotesFile(run_dir).read().notes if note.tag == "odd")
     assert notes("--remove", odd[:6].upper()) == (0, f"removed note {odd}\n")
     assert "0 notes added, 2 were there or had been removed" in notes("--import", str(file))[1]
+    several = SimpleNamespace(
+        path=run_dir / "notes", read=lambda: SimpleNamespace(notes=[Mock(id="ab12"), Mock(id="ab34")])
+    )
+    assert notes_module._the_note(several, "AB1") == "ab12"
+    with pytest.raises(UserError, match="--remove ab: 2 notes begin so"):
+        notes_module._the_note(several, "ab")
     for wrong, named in (
         ("--remove=", "2 notes|no notes|1 notes"),
         ("--remove=zz", "no notes begin so"),

@@ -3,6 +3,7 @@
 import json
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 import yaml
 
@@ -15,6 +16,7 @@ from cluster.models.table import rows as models
 from cluster.observe.performance import TIMINGS
 from cluster.suite_commands.kumo import stages, transcripts
 from evals.ledger.records import plan_to_table
+from evals.ledger.run_data import RunData
 from evals.summary.cost import money, planned_cost
 
 SMALL = [
@@ -191,7 +193,7 @@ def test_prices_say_what_a_run_may_cost(tmp_path, monkeypatch):
     assert calls != round(calls), "costs are of what is expected, not of whole calls"
     assert rows["cost of the prompts"] == money(tokens * 2 / 1e6)
     assert rows["cost (upper bound)"] == money((tokens * 2 + calls * 100 * 10) / 1e6)
-    run = SimpleNamespace(settings=yaml.safe_load(made.config), plan=plan_to_table(made.plan))
+    run = RunData.of_tables(plan_to_table(made.plan), pa.table({}), yaml.safe_load(made.config))
     assert rows["cost (upper bound)"] == money(planned_cost(run)), "as report and status tell it"
     (expected,) = [value for name, value in rows.items() if name.startswith("cost at the 20 tokens a reply")]
     assert expected == money((tokens * 2 + calls * 20 * 10) / 1e6)

@@ -63,6 +63,13 @@ def test_a_suite_that_no_override_mentions_is_not_imported(tmp_path, plugins_in)
         compose_config(["suite=broken_one", "model=random"])
 
 
+@pytest.mark.parametrize("model", ["openai", "anthropic"])
+def test_a_price_that_no_report_could_tell_is_refused_before_anything_is_written(model):
+    prices = ("model.engine.prompt_price=1", "model.engine.completion_price=1e13")
+    with pytest.raises(UserError, match=r"completion_price.* to 1e\+?12|completion_price.* to 1000000000000"):
+        load_settings(["suite=kumo", "suite.domains=[medical]", f"model={model}", "model.engine.model=m", *prices])
+
+
 @pytest.mark.parametrize("address", ["s3://bucket/run", "file:///run"])
 def test_an_address_is_no_run_directory(address):
     with pytest.raises(UserError, match=f"run_dir={address}: must be a folder of this machine"):

@@ -10,7 +10,7 @@ import pytest
 from cluster.cli import main
 from cluster.config.settings import load_settings
 from cluster.engines import template_files
-from cluster.engines.prompt_check import arranged, arrangements, choose_arrangement
+from cluster.engines.prompt_check import Arrangement, arranged, arrangements, choose_arrangement
 from cluster.engines.template_files import (
     OPENING,
     StoredTemplate,
@@ -113,6 +113,12 @@ def test_a_template_without_bounds_is_refused(tmp_path, template, excess):
     assert opening_of_reply(settings) == ""
     with pytest.raises(TemplateError, match=f"takes more than {excess}"):
         check_template(settings)
+
+
+def test_an_argument_of_the_settings_comes_before_the_one_that_keeps_thoughts():
+    kept = Arrangement(reasoning="field")
+    for values, said in (({}, "True"), ({"preserve_thinking": False}, "False")):
+        assert StoredTemplate("{{ preserve_thinking }}", values).render((message("user", "Hi"),), kept) == said
 
 
 def test_constants_of_a_template_are_not_computed_before_it_is_rendered(little_memory):

@@ -30,8 +30,8 @@ from cluster.engines.providers.connection import ClientConnection
 from cluster.engines.providers.connection import http_client as http_client
 from cluster.engines.providers.prices import NAMES, listed, prices_for, table
 from cluster.engines.providers.thoughts import Thoughts
-from cluster.engines.spend import UNTIL_BILLED, Spend
-from envs.settings import Count, NotNegative, Positive, Seconds
+from cluster.engines.spend import UNTIL_BILLED, Price, Spend
+from envs.settings import Count, Positive, Seconds
 from evals.types import Reply
 
 OWN_FIELDS = frozenset(
@@ -107,13 +107,13 @@ class ProviderEngine(ApiEngine, abc.ABC):
     """Limit that the provider sets, if any."""
     tokens_per_minute: Positive | None = None
     """Likewise, prompt and completion tokens together."""
-    prompt_price: NotNegative | None = None
+    prompt_price: Price | None = None
     """Per million tokens; null takes this and the next three from raycade's table, for a batch those of a batch."""
-    completion_price: NotNegative | None = None
+    completion_price: Price | None = None
     """Per million tokens, reasoning included."""
-    cache_read_price: NotNegative | None = None
+    cache_read_price: Price | None = None
     """Per million prompt tokens that a cache served; null with a `prompt_price` by hand: the same."""
-    cache_write_price: NotNegative | None = None
+    cache_write_price: Price | None = None
     """Per million prompt tokens that were written into a cache; null with a `prompt_price` by hand: the same."""
     spend_cap: Positive | None = None
     """The run stops when this much was spent and can be resumed; the last request may exceed it."""
