@@ -163,6 +163,8 @@ def format_cell(cell: Cell) -> str:
             return f"{cell:,}"
         case float():
             return "–" if math.isnan(cell) else _three_digits(cell)
+        case Decimal():
+            return f"{cell:f}"  # without an exponent, also where all digits are 0
         case _:
             return printable(str(cell))
 

@@ -17,6 +17,8 @@ from evals.types import Episode
 CORRELATION = 0.3
 """How alike the runs of one game are taken to be where no past run tells: in the middle of what the published transcripts of
 KUMO show for 14 models (.07 to .55)."""
+LEAST = 0.02
+"""The least success that a plan counts with, and the least share of lost games."""
 DISCORDANT = 0.3
 """Share of the games that exactly one of two players wins, where no past run tells."""
 
@@ -50,7 +52,10 @@ def precision_table(
     columns = ["suite", "games", "episodes a game", "success", "ICC", "standard error", "games once", "episodes saved"]
     source = f"assumed (success .5, ICC {CORRELATION:g}); --like RUN measures them"
     if like is not None:
-        source = f"from {like}"
+        source = (
+            f"from {like}, success as {LEAST:g} at least and {1 - LEAST:g} at most, and an ICC that it does not tell as "
+            f"{CORRELATION:g}"
+        )
     notes = [
         f"success, ICC (how alike the episodes of a game, its repeats and modes, are): {source}. games once: as many different "
         "games, played once each, give the same standard error; games before repeats, unless pass^k is wanted.",
@@ -104,5 +109,5 @@ def _measured(like: Path | None, suite: str) -> tuple[float, float]:
         if measured is not None:
             correlation = measured
     # A share of 0 or 1 would promise precision without a game.
-    bounded = min(max(success, 0.02), 0.98)
+    bounded = min(max(success, LEAST), 1 - LEAST)
     return bounded, correlation

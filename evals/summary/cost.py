@@ -84,9 +84,9 @@ def _price(prices: Mapping[str, Any], name: str) -> float:
 
 
 def money_digits(amounts: Iterable[float | None]) -> int:
-    """Digits behind the point of which the smallest amount above 0 fills two; at least two, at most eight."""
+    """Digits behind the point of which the smallest amount above 0 fills two; at least two, at most twelve."""
     smallest = min((amount for amount in amounts if amount), default=1.0)
-    return min(max(2, 1 - math.floor(math.log10(smallest))), 8)
+    return min(max(2, 1 - math.floor(math.log10(smallest))), 12)
 
 
 def money(amount: float) -> str:

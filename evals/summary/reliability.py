@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 
 from evals.ledger.run_data import RunData, count_rows
-from evals.stats.intervals import UNIT, intraclass_correlation, mean_estimate
+from evals.stats.intervals import UNIT, intraclass_correlation, mean_estimate, proportion_estimate
 from evals.stats.reliability import design_effect, pass_at_k, pass_power_k
 from evals.tables import Cell, Table
 
@@ -47,7 +47,8 @@ def reliability_table(run: RunData) -> Table | None:
                 *group,
                 len(whole),
                 repeats,
-                mean_estimate(values, clusters, bounds=UNIT),
+                # As the suites tell it, so that one figure has one interval.
+                proportion_estimate([bool(value) for value in values], clusters),
                 *powers,
                 *any_of,
                 correlation,

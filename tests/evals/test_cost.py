@@ -9,6 +9,13 @@ from hypothesis import strategies as st
 
 from evals.ledger.run_data import RunData
 from evals.summary.cost import money, planned_cost
+from evals.tables import format_cell, rounded
+
+
+def test_amounts_are_written_without_an_exponent():
+    told = [format_cell(rounded(amount, 12)) for amount in (3.3e-10, 0.0, 2.5)]
+    assert told == ["0.000000000330", "0.000000000000", "2.500000000000"]
+    assert money(3.3e-10) == "0.00000000033"
 
 
 def test_games_that_a_stopping_rule_did_not_need_were_planned_too():
@@ -24,7 +31,7 @@ def test_games_that_a_stopping_rule_did_not_need_were_planned_too():
     assert planned_cost(whole) == pytest.approx(3 * 6.5)
 
 
-@given(st.floats(1e-7, 1e6))
+@given(st.floats(1e-11, 1e6))
 def test_no_amount_is_shown_as_nothing_and_none_is_off_by_more_than_a_twentieth(amount):
     shown = float(money(amount).replace(",", ""))
     assert shown == pytest.approx(amount, rel=0.051)
