@@ -91,7 +91,7 @@ def test_the_time_left_is_by_work_at_the_latest_session_s_pace(tmp_path, state):
     began = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=600)
     os.utime(part, times=(began.timestamp() + 60,) * 2)
     sessions = [{"id": "before", "began": "2020-01-01T00:00:00+00:00"}, {"id": "now", "began": began.isoformat()}]
-    run = SimpleNamespace(path=tmp_path, sessions=sessions, plan=[light, heavy, old, left])
+    run = SimpleNamespace(path=tmp_path, sessions=sessions, timings=[], plan=[light, heavy, old, left])
     rows = pa.concat_tables([rows_of([(old, "won", 1)], "before"), rows_of([(light, "won", 1), (heavy, "failed", 1)])])
     pace = _pace(run, rows, Writer("somebody", state, 1.0))
     share = expected_work(left) / (expected_work(light) + expected_work(heavy))

@@ -57,7 +57,7 @@ async def play_published(
     try:
         return await _play(game, recording, published, dialogue, conversation, decoder)
     except asyncio.CancelledError:
-        process.kill()  # or the end of this program would wait for the thread that waits for an answer
+        published.give_up()  # or the end of this program would wait for the thread that waits for an answer
         raise
     except (PublishedEnvironmentError, ValueError, OSError) as error:
         raise PublishedGameFailed(str(error)) from error

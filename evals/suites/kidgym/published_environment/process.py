@@ -82,12 +82,15 @@ class EnvironmentProcess:
         """A game that is not open yet; ``number`` chooses the layout of mazes."""
         return PublishedGame(self, f"{task}_L{level}", seed, number, str(next(self._names)))
 
-    def ask(self, request: dict[str, Any], start: int | None = None) -> tuple[dict[str, Any], int]:
+    def ask(
+        self, request: dict[str, Any], start: int | None = None, given_up: threading.Event | None = None
+    ) -> tuple[dict[str, Any], int]:
         """The answer to a request, and by which start of the process it was given.
 
         Args:
             request: See ``worker.py``.
             start: The start that the request's game was opened in.
+            given_up: Set once nobody waits for the answer any more.
 
         Raises:
             PublishedEnvironmentError: the environment refuses, or is too slow, or died; or it was started again since.
@@ -95,7 +98,9 @@ class EnvironmentProcess:
         with self._lock:
             runs = self._process is not None and self._process.poll() is None
             if not runs:
+                self._check_wanted(given_up)
                 self._start()
+            self._check_wanted(given_up)
             # The games of an earlier start died with its process.
             if start is not None and start != self.starts:
                 raise _EndedError(f"{self.checkout}: the environment was started again")
@@ -105,6 +110,10 @@ class EnvironmentProcess:
             said = _printable(str(answer["error"])[:300])
             raise PublishedEnvironmentError(f"{self.checkout}: {said}")
         return answer, self.starts
+
+    def _check_wanted(self, given_up: threading.Event | None) -> None:
+        if given_up is not None and given_up.is_set():
+            raise _EndedError(f"{self.checkout}: the game was given up")
 
     def start(self) -> None:
         """Start the process now.
@@ -228,6 +237,7 @@ class PublishedGame:
         self._opening = {"open": name, "task": task, "seed": seed, "number": number}
         self._taken: list[int] = []
         self._start: int | None = None
+        self._given_up = threading.Event()
 
     def open(self) -> Seen:
         """Begin.
@@ -235,7 +245,7 @@ class PublishedGame:
         Raises:
             PublishedEnvironmentError: there is no such game, or it cannot be made in time.
         """
-        answer, self._start = self._process.ask(self._opening)
+        answer, self._start = self._process.ask(self._opening, given_up=self._given_up)
         return _seen(answer)
 
     def step(self, action: int) -> Seen:
@@ -246,7 +256,7 @@ class PublishedGame:
         """
         for tries_left in reversed(range(_TRIES)):
             try:
-                answer, _ = self._process.ask({"step": self._name, "action": action}, self._start)
+                answer, _ = self._process.ask({"step": self._name, "action": action}, self._start, self._given_up)
                 break
             except _EndedError:
                 # This very action ended it, or others end it again and again.
@@ -261,7 +271,12 @@ class PublishedGame:
         """In a process that was started again, up to where the game was."""
         self.open()
         for taken in self._taken:
-            self._process.ask({"step": self._name, "action": taken}, self._start)
+            self._process.ask({"step": self._name, "action": taken}, self._start, self._given_up)
+
+    def give_up(self) -> None:
+        """End the wait of a thread that plays the game, with the process, in which other games can be played again."""
+        self._given_up.set()
+        self._process.kill()
 
     def close(self) -> None:
         """Forget the game."""

@@ -119,8 +119,8 @@ def test_a_process_is_started_asked_and_ended_as_on_record(monkeypatch):
         [READY, 1],
     ]
 
-    def start(command, stdin, stdout, stderr, env):
-        assert (stdin, stdout, stderr) == (subprocess.PIPE,) * 3
+    def start(command, stdin, stdout, stderr, env, start_new_session):
+        assert (stdin, stdout, stderr) == (subprocess.PIPE,) * 3 and start_new_session
         parts.append(f"start {command[0]} {Path(command[1]).name} {command[2:]} {env}")
         answers = starts.pop(0)
         if isinstance(answers, OSError):
@@ -136,7 +136,8 @@ def test_a_process_is_started_asked_and_ended_as_on_record(monkeypatch):
     found = {name: name.lower() for name in ("PATH", "HOME", "LANG", "TMPDIR", "OPENAI_API_KEY", "SDL_VIDEODRIVER")}
     monkeypatch.setattr(process, "os", SimpleNamespace(environ=found))
     monkeypatch.setattr(process.subprocess, "Popen", start)
-    threads = SimpleNamespace(Thread=Thread, Timer=timer(parts.append), Lock=process.threading.Lock)
+    kept = {name: getattr(process.threading, name) for name in ("Lock", "Event")}
+    threads = SimpleNamespace(Thread=Thread, Timer=timer(parts.append), **kept)
     monkeypatch.setattr(process, "threading", threads)
     environment = EnvironmentProcess("theirs", "py", 7)
     for _ in range(5):
