@@ -135,7 +135,7 @@ class EnvironmentProcess:
         """End the process at once, also while a thread waits for its answer; open games can be played again."""
         process = self._process
         if process is not None:
-            process.kill()
+            _kill(process)
 
     def close(self) -> None:
         """End the process."""
@@ -171,7 +171,7 @@ class EnvironmentProcess:
 
         def end() -> None:
             is_late.set()
-            process.kill()
+            _kill(process)
 
         late = threading.Timer(seconds, end)
         late.start()
@@ -207,10 +207,16 @@ class EnvironmentProcess:
         try:
             process.wait(timeout=2)
         except subprocess.TimeoutExpired:
-            process.kill()
+            _kill(process)
             process.wait()
             return 0
         return max(0, -process.returncode)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End a process together with its games, which are processes of its session and hold its pipes."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 class _LastLines:

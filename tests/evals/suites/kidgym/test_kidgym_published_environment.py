@@ -178,7 +178,7 @@ def test_a_game_that_is_made_for_ever_is_cut_off_and_fails_alone(checkout, tmp_p
 
 async def test_a_game_that_is_stopped_does_not_wait_for_an_environment_that_hangs(tmp_path):
     python = tmp_path / "python"
-    python.write_text('#!/bin/sh\necho \'{"ready": "kidgym"}\'\nexec sleep 600\n')
+    python.write_text('#!/bin/sh\necho \'{"ready": "kidgym"}\'\nsleep 600\n')
     python.chmod(0o755)
     process = EnvironmentProcess(str(tmp_path), str(python), seconds=100)
     process.start()

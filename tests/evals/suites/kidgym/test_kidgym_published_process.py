@@ -135,6 +135,7 @@ def test_a_process_is_started_asked_and_ended_as_on_record(monkeypatch):
 
     found = {name: name.lower() for name in ("PATH", "HOME", "LANG", "TMPDIR", "OPENAI_API_KEY", "SDL_VIDEODRIVER")}
     monkeypatch.setattr(process, "os", SimpleNamespace(environ=found))
+    monkeypatch.setattr(process, "_kill", Started.kill)
     monkeypatch.setattr(process.subprocess, "Popen", start)
     kept = {name: getattr(process.threading, name) for name in ("Lock", "Event")}
     threads = SimpleNamespace(Thread=Thread, Timer=timer(parts.append), **kept)
