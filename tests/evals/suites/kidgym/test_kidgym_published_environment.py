@@ -178,7 +178,7 @@ def test_a_game_that_is_made_for_ever_is_cut_off_and_fails_alone(checkout, tmp_p
 
 async def test_a_game_that_is_stopped_does_not_wait_for_an_environment_that_hangs(tmp_path):
     python = tmp_path / "python"
-    python.write_text('#!/bin/sh\necho \'{"ready": "kidgym"}\'\nsleep 600\n')
+    python.write_text('#!/bin/sh\necho \'{"ready": "kidgym"}\'\nsleep 30\n')
     python.chmod(0o755)
     process = EnvironmentProcess(str(tmp_path), str(python), seconds=100)
     process.start()
@@ -193,8 +193,16 @@ async def test_a_game_that_is_stopped_does_not_wait_for_an_environment_that_hang
     ends = await asyncio.gather(*playing, return_exceptions=True)
     assert {type(end) for end in ends} == {asyncio.CancelledError}
     assert hanging.wait(10) == -signal.SIGKILL
-    process.forget("0", process.starts)
-    assert process.starts == 1, "no process is started to close a game that died with its own"
+    process.kill()  # one that was started for a game which was given up a moment later
+
+
+def test_a_killed_environment_is_told_as_such_and_none_is_started_to_close_a_game(tmp_path):
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho \'{"ready": "kidgym"}\'\nsleep 30\n')
+    python.chmod(0o755)
+    process = EnvironmentProcess(str(tmp_path), str(python), seconds=100)
+    process.forget("0", 0)
+    assert process.starts == 0, "the game has died with its process"
     process.start()
     threading.Timer(0.1, process.kill).start()  # as the system does that lacks memory
     with pytest.raises(PublishedEnvironmentError, match="was killed, perhaps for want of memory"):
