@@ -58,7 +58,7 @@ def _forget_what_depends(stored: Mapping[str, Any], now: dict[str, Any], overrid
     """Leave out what depends on other settings of the engine: prices of the table are looked up again, names follow the model.
 
     Raises:
-        UserError: another model is named, and the prices of the stored one were given by hand.
+        UserError: prices were given by hand, and what they were given for is another now.
     """
     given = {override.partition("=")[0] for override in overrides}
     engine, engine_now = stored.get("engine"), now.get("engine")

@@ -186,9 +186,8 @@ def _pace(run: Run, rows: pa.Table, writer: Writer | None) -> Pace | None:
     done, left = _work(run.plan, of_session, finished)
     seconds = max(now - began, 0.0)
     # Copies of files have other times. Where each session came to its end, the last one's timings are there.
-    timings = run.timings
-    if not at_work and len(timings) == len(sessions):
-        seconds = timings[-1].get("seconds", seconds)
+    if not at_work and len(run.timings) == len(sessions):
+        seconds = run.timings[-1].get("seconds", seconds)
     seconds_left = None
     if at_work and done and left:
         seconds_left = left / done * seconds

@@ -386,8 +386,9 @@ def test_an_index_line_that_is_none_is_named(tmp_path):
         (tmp_path / "index.jsonl").write_text(f"{json.dumps(sound)}\n{other}\n")
         with pytest.raises(FileError, match="line 2"):
             read_index(tmp_path / "index.jsonl")
-    (tmp_path / "index.jsonl").write_text(2 * f"{json.dumps(sound | {'digest': '1'})}\n{json.dumps(sound)}\n")
-    with pytest.raises(FileError, match="line 3: the same problem as in line 1"):
+    lines = [json.dumps(sound | {"digest": digest}) for digest in ("1", "2", "3", "2")]
+    (tmp_path / "index.jsonl").write_text("\n".join(lines))
+    with pytest.raises(FileError, match="line 4: the same problem as in line 2"):
         read_index(tmp_path / "index.jsonl")
     (tmp_path / "index.jsonl").write_bytes(b"\xff\xfe")
     with pytest.raises(FileError, match="is not UTF-8"):

@@ -398,10 +398,8 @@ class ProviderEngine(ApiEngine, abc.ABC):
                 f"the answer cannot be read: {type(error).__name__}", unreadable=True
             ) from None  # its words may hold what the endpoint said
         dearer = _dearer(data)
-        is_priced_by_table = (
-            self.prompt_price is None and self._knows_prices(self._settings()) and not self.cost_is_told
-        )
-        if dearer and is_priced_by_table:
+        by_hand_or_told = self.prompt_price is not None or self.cost_is_told
+        if dearer and not by_hand_or_told and self._knows_prices(self._settings()):
             # What has been paid for counts, and nothing more is asked: a spend cap could not hold.
             self._close(
                 f"the endpoint served a request with {dearer}, which costs more than the price table says; set "
