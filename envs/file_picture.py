@@ -64,9 +64,13 @@ class FilePicture(Picture):
         path = folder / f"{digest}.png"
         if not path.exists():
             handle, temporary = tempfile.mkstemp(dir=folder, suffix=".part")
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            Path(temporary).replace(path)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(content)
+                Path(temporary).replace(path)
+            except OSError:
+                Path(temporary).unlink(missing_ok=True)
+                raise
         return cls(str(path), digest, *size)
 
     @property

@@ -30,7 +30,7 @@ from evals.players import BUILT_IN_PLAYERS, ShortcutPlayer
 from evals.summary.cells import success_figure, success_table
 from evals.summary.paired import Measure, column_measure
 from evals.tables import Section, Table
-from evals.types import Chat, Episode, ErrorKind, Outcome, Player, PlayerError, Reply, Turn, stable_hash
+from evals.types import CannotPlayNow, Chat, Episode, ErrorKind, Outcome, Player, PlayerError, Reply, Turn, stable_hash
 from evals.view import EpisodeView, default_view
 
 MOST_EPISODES = 5_000_000
@@ -368,8 +368,17 @@ async def play_episode(suite: Suite, episode: Episode, player: Player) -> Record
     return await play_conversation(suite, Conversation(episode, player))
 
 
-async def play_conversation(suite: Suite, conversation: Conversation) -> Record:
-    """The same for a conversation that somebody else looks at, too."""
+async def play_conversation(suite: Suite, conversation: Conversation, can_wait: bool = False) -> Record:
+    """The same for a conversation that somebody else looks at, too.
+
+    Args:
+        suite: Whose episode it is.
+        conversation: With its player.
+        can_wait: Whether the episode can be played at another time, in place of a failed record now.
+
+    Raises:
+        CannotPlayNow: the machine lacks what the game needs, and the episode ``can_wait``.
+    """
     episode = conversation.episode
     start = time.monotonic()
     outcome, error = None, ""
@@ -379,6 +388,8 @@ async def play_conversation(suite: Suite, conversation: Conversation) -> Record:
         if not isinstance(outcome, Outcome):
             raise TypeError(f"play of the suite {suite.name!r} returned {type(outcome).__name__}, not an Outcome")
     except PlayerError as caught:
+        if can_wait and isinstance(caught, CannotPlayNow):
+            raise
         error, kind = cause_of(caught), caught.kind
     turns = tuple(conversation.turns[number] for number in sorted(conversation.turns))
     return Record(episode, outcome, error, turns, time.monotonic() - start, kind)

@@ -248,6 +248,17 @@ class PlayerError(Exception):
         self.kind = kind or self.kind
 
 
+class CannotPlayNow(PlayerError):  # noqa: N818 - a cause that is read by people
+    """Neither the game nor its player is at fault: the machine lacks what the game needs, such as room on a disk.
+
+    A run stops and can be resumed, so that no episode fails for it. Elsewhere it is a player's error like any other.
+
+    Example: a suite whose games are played by another program, which has been uninstalled meanwhile.
+    """
+
+    kind: ErrorKind = "suite"
+
+
 class PromptTooLong(PlayerError):  # noqa: N818 - a cause that is read by people
     """The prompt does not fit the model's context."""
 

@@ -232,6 +232,8 @@ class Driver:
                 lane.pool.lost(report.lost)
             self.stats.report(name, report)
             self.progress.update()
+            if report.cannot_play:
+                raise ResumableError(f"a game cannot be played now: {report.cannot_play}")
             if report.resumable:
                 raise ResumableError(report.engine_closed)
             if report.engine_closed:

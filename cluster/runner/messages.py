@@ -142,6 +142,8 @@ class Report:
     """Why no engine will answer further requests, if so."""
     resumable: bool = False
     """Whether that is because the run has spent, or waited, as much as it may."""
+    cannot_play: str = ""
+    """What the machine lacks for a game, if so: the run stops, and can be resumed."""
     use: Mapping[str, ReplicaUse] = field(default_factory=dict)
     """Slot use of each replica that was ever assigned to it."""
     moves: int = 0

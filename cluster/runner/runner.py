@@ -21,7 +21,7 @@ from evals.conversation import Conversation, Record
 from evals.ledger.sound_rows import sound_rows
 from evals.printable import printable
 from evals.suite import Suite, built_in_players, ledger_columns, play_conversation
-from evals.types import Episode, Player, Reply, Turn
+from evals.types import CannotPlayNow, Episode, Player, Reply, Turn
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +49,8 @@ class Runner:
         self._starting: set[str] = set()
         """Started episodes that have not sent their first turn yet."""
         self._finished: list[Record] = []
+        self._cannot_play = ""
+        """What the machine lacks for a game, if so; no further episode begins."""
         self._remaining = 0
         self._metered = False
         self._use: defaultdict[str, ReplicaUse] = defaultdict(ReplicaUse)
@@ -146,9 +148,12 @@ class Runner:
         if self._listener is not None:
             self._listener.began(conversation)
         try:
-            record = await play_conversation(self.suite, conversation)
+            record = await play_conversation(self.suite, conversation, can_wait=True)
         except EpisodeAbandonedError:
             self._ready.draining = True
+        except CannotPlayNow as error:
+            self._ready.draining = True
+            self._cannot_play = str(error)
         except (
             BaseException
         ) as error:  # a bug in a suite fails its episode, never the run, be it sys.exit or a cancellation
@@ -169,7 +174,7 @@ class Runner:
     # --- reporting ---
 
     def _has_news(self) -> bool:
-        if self._finished:
+        if self._finished or self._cannot_play:
             return True
         if self.model is None:
             return False
@@ -184,7 +189,7 @@ class Runner:
         running = len(self._running) + len(self._finished)  # those that just finished are in the next report
         more = self._room()
         if self.model is None:
-            return Report(table, more, running)
+            return Report(table, more, running, cannot_play=self._cannot_play)
         lost = []
         while not self.model.lost.empty():
             lost.append(self.model.lost.get_nowait())
@@ -200,6 +205,7 @@ class Runner:
             counts=self.model.counts,
             engine_closed=self.model.engine_closed,
             resumable=self.model.resumable,
+            cannot_play=self._cannot_play,
             use=self._use,
             moves=router.moves,
             waiting=router.waiting,

@@ -192,6 +192,10 @@ async def test_runs(world, monkeypatch):
         closed = {"engine_closed": "the budget is spent", "resumable": resumable}
         driver = world.made(m[:3], {one: [[begins, (1.0, 1, closed)]]}, runners=1, live=False)
         await played(world, f"the engine closes, {resumable}", driver)
+    unplugged = world.made(
+        m[:3], {one: [[begins, (1.0, 1, {"cannot_play": "the disk is full"})]]}, runners=1, live=False
+    )
+    await played(world, "a game cannot be played now", unplugged)
     needed = SimpleNamespace(needed={m[0].id, m[1].id})
     looks = [SimpleNamespace(needed={each.id for each in m}), needed, needed, None]
     slow = {one: [[(0.5, 0, {"room": 1}), *[(1.5, 1, {"room": 1})] * 9]]}

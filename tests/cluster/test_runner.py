@@ -8,7 +8,9 @@ from cluster.runner.messages import Assignment, NewReplica, ReplicaUse
 from cluster.runner.model_player import ModelPlayer
 from cluster.runner.router import Router
 from cluster.runner.runner import Runner
-from evals.types import PromptTooLong, Reply
+from evals.players import OraclePlayer
+from evals.suite import play_episode
+from evals.types import CannotPlayNow, PromptTooLong, Reply
 from tests.fakes import FakeReplica, first_option
 from tests.toy import ToySuite
 
@@ -85,6 +87,28 @@ async def test_a_bug_in_a_suite_fails_only_its_episodes_and_leaves_their_slots_t
 
 
 @pytest.mark.slow
+async def test_a_game_that_cannot_be_played_now_stops_the_run_and_leaves_no_row():
+    class Unplugged(ToySuite):
+        async def play(self, episode, conversation):
+            if episode.index == 3:
+                raise CannotPlayNow("the cable is out")
+            return await super().play(episode, conversation)
+
+    suite = Unplugged(episodes=30, turns=1)
+    runner, finished = Runner(suite, None), set()
+    plan = episodes(suite, "oracle")
+    report = await runner.exchange(Assignment(plan))
+    while not report.cannot_play or report.running:
+        if report.finished is not None:
+            finished |= set(report.finished["index"].to_pylist())
+        report = await runner.exchange(Assignment(draining=True))
+    assert report.cannot_play == "the cable is out"
+    assert 3 not in finished and not {20, 29} & finished, "it is left for another time, and nothing else began"
+    record = await play_episode(suite, plan[3], OraclePlayer())
+    assert (record.error, record.error_kind) == ("the cable is out", "suite"), "elsewhere it is a failed episode"
+    runner.end()
+
+
 async def test_a_lost_replica_is_reported_and_its_successor_finishes_the_work():
     suite = ToySuite(episodes=10)
     calls = iter(range(10_000))

@@ -9,6 +9,7 @@ from envs.file_picture import FilePicture
 from evals.conversation import Conversation
 from evals.suites.kidgym.prompts import LETTERS, Dialogue, Moment
 from evals.suites.kidgym.published_environment.process import (
+    CannotStartError,
     EnvironmentProcess,
     PublishedEnvironmentError,
     PublishedGame,
@@ -17,7 +18,7 @@ from evals.suites.kidgym.published_environment.process import (
 from evals.suites.kidgym.published_environment.recording import PICTURES, RecordedGame, Recording, checkout_digest
 from evals.suites.kidgym.reading import Decoder
 from evals.suites.kidgym.turn import FORCED, choose
-from evals.types import ErrorKind, Outcome, PlayerError
+from evals.types import CannotPlayNow, ErrorKind, Outcome, PlayerError
 
 
 class PublishedGameFailed(PlayerError):  # noqa: N818 - a cause that is read by people
@@ -49,6 +50,7 @@ async def play_published(
     """Play to the end, or to the first reply that names no action; steps that offer a single action are not asked.
 
     Raises:
+        CannotPlayNow: the environment does not start any more, or no picture can be stored.
         PlayerError: the environment fails, takes too long, or makes another game than was recorded.
     """
     if game.error:
@@ -59,6 +61,8 @@ async def play_published(
     except asyncio.CancelledError:
         published.give_up()  # or the end of this program would wait for the thread that waits for an answer
         raise
+    except CannotStartError as error:
+        raise CannotPlayNow(str(error)) from error
     except (PublishedEnvironmentError, ValueError, OSError) as error:
         raise PublishedGameFailed(str(error)) from error
     finally:
@@ -112,4 +116,8 @@ async def _play(
 async def _stored(seen: Seen, recording: Recording) -> FilePicture:
     if not seen.over and not 1 <= len(seen.actions) <= len(LETTERS):
         raise PublishedEnvironmentError(f"the environment offers {len(seen.actions)} actions")
-    return await asyncio.to_thread(FilePicture.store, seen.picture, recording.folder / PICTURES)
+    folder = recording.folder / PICTURES
+    try:
+        return await asyncio.to_thread(FilePicture.store, seen.picture, folder)
+    except OSError as error:
+        raise CannotPlayNow(f"{folder}: a picture cannot be stored ({error.strerror})") from error

@@ -33,8 +33,17 @@ class PublishedEnvironmentError(Exception):
     """The published environment cannot be started, refuses a request, or gives no answer in time."""
 
 
+class CannotStartError(PublishedEnvironmentError):
+    """The process does not start: what it needs of this machine is missing."""
+
+
 class _EndedError(PublishedEnvironmentError):
     """The process is gone, and all its games with it."""
+
+    def __init__(self, message: str, ended_by: int = 0) -> None:
+        """``ended_by``: the signal, 0 where it ended by itself or is not asked any more."""
+        super().__init__(message)
+        self.ended_by = ended_by
 
 
 @dataclass(frozen=True)
@@ -119,7 +128,7 @@ class EnvironmentProcess:
         """Start the process now.
 
         Raises:
-            PublishedEnvironmentError: it cannot be started.
+            PublishedEnvironmentError: it cannot be started (``CannotStartError``), or is ended meanwhile.
         """
         with self._lock:
             self._start()
@@ -155,13 +164,18 @@ class EnvironmentProcess:
                 start_new_session=True,  # Ctrl-C in a terminal stops the run, which lets the games in play finish
             )
         except OSError as error:
-            raise PublishedEnvironmentError(f"{self.python}: cannot be run ({error.strerror})") from error
+            raise CannotStartError(f"{self.python}: cannot be run ({error.strerror})") from error
         self._complaints = _LastLines(self._process)
         self.starts += 1
-        ready = self._exchange(b"", _START + _GRACE)
+        try:
+            ready = self._exchange(b"", _START + _GRACE)
+        except _EndedError as error:
+            if error.ended_by:
+                raise
+            raise CannotStartError(str(error)) from error
         if ready.get("ready") != "kidgym":
             self._end()
-            raise PublishedEnvironmentError(f"{self.python}: is no Python interpreter")
+            raise CannotStartError(f"{self.python}: is no Python interpreter")
         self.about = {name: str(ready.get(name)) for name in ("python", "gymnasium")}
 
     def _exchange(self, request: bytes, seconds: float) -> dict[str, Any]:
@@ -188,12 +202,12 @@ class EnvironmentProcess:
             return answer
         ended_by = self._end()
         if is_late.is_set() or ended_by in (signal.SIGALRM, signal.SIGPROF):
-            raise _EndedError(f"{self.checkout}: no answer within {self.seconds} seconds")
+            raise _EndedError(f"{self.checkout}: no answer within {self.seconds} seconds", ended_by or signal.SIGKILL)
         if ended_by == signal.SIGKILL:
-            raise _EndedError(f"{self.checkout}: the environment was killed, perhaps for want of memory")
+            raise _EndedError(f"{self.checkout}: the environment was killed, perhaps for want of memory", ended_by)
         said = self._complaints.last
         because = f" ({said})" if said else ""
-        raise _EndedError(f"{self.checkout}: the environment ended{because}; run by {self.python}")
+        raise _EndedError(f"{self.checkout}: the environment ended{because}; run by {self.python}", ended_by)
 
     def _end(self) -> int:
         """End the process; returns the signal that had ended it before, 0 if none had."""

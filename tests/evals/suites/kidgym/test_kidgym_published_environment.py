@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import errno
 import io
 import itertools
 import json
@@ -26,7 +27,7 @@ from envs.picture import picture_from_description
 from evals.players import RandomPlayer
 from evals.suite import plan_for, play_episode
 from evals.suites.kidgym import KidGymSuite
-from evals.suites.kidgym.published_environment.play import play_published, process_of
+from evals.suites.kidgym.published_environment.play import PublishedGameFailed, play_published, process_of
 from evals.suites.kidgym.published_environment.process import (
     EnvironmentProcess,
     PublishedEnvironmentError,
@@ -35,7 +36,7 @@ from evals.suites.kidgym.published_environment.process import (
     _EndedError,
 )
 from evals.suites.kidgym.published_environment.recording import game_seed, read_recording
-from evals.types import Reply
+from evals.types import CannotPlayNow, PlayerError, Reply
 from tests.golden import check_golden
 
 FAKE = '''
@@ -209,6 +210,52 @@ def test_a_killed_environment_is_told_as_such_and_none_is_started_to_close_a_gam
         process.ask({"open": "1"})
 
 
+STARTS = '#!/bin/sh\necho \'{"ready": "kidgym"}\'\n'
+ENDS = f"{STARTS}sed -u 's/.*/no answer/'\n"
+WORDS = {
+    "no such interpreter": ("", CannotPlayNow, "cannot be run (No such file or directory)"),
+    "an interpreter that lacks a package": ("#!/bin/sh\necho no gymnasium >&2\n", CannotPlayNow, "(no gymnasium)"),
+    "another program": ("#!/bin/sh\necho '{}'\n", CannotPlayNow, "is no Python interpreter"),
+    "a start that is killed": ("#!/bin/sh\nkill -9 $$\n", PublishedGameFailed, "was killed"),
+    "a game that ends its process": (ENDS, PublishedGameFailed, "the environment ended"),
+}
+
+
+@pytest.mark.parametrize(("script", "kind", "cause"), WORDS.values(), ids=WORDS)
+async def test_what_the_machine_lacks_is_told_apart_from_a_game_that_fails(tmp_path, script, kind, cause):
+    python = tmp_path / "python"
+    if script:
+        python.write_text(script)
+        python.chmod(0o755)
+    process = EnvironmentProcess(str(tmp_path), str(python), seconds=100)
+    game = SimpleNamespace(error="", task="SE", level=1, seed=1, index=0)
+    with pytest.raises(PlayerError, match=re.escape(cause)) as caught:
+        await play_published(game, None, process, None, None, None)
+    assert type(caught.value) is kind and caught.value.kind == "suite"
+    process.close()
+
+
+async def test_a_picture_that_cannot_be_stored_is_no_fault_of_its_game(tmp_path, monkeypatch):
+    picture = io.BytesIO()
+    Image.new("RGB", (4, 4)).save(picture, "PNG")
+    seen = Seen("open", ("left",), picture.getvalue(), 1, 5)
+    process = SimpleNamespace(game=lambda *_: SimpleNamespace(open=lambda: seen, close=lambda: None))
+    game = SimpleNamespace(error="", task="SE", level=1, seed=1, index=0)
+    recording = SimpleNamespace(folder=tmp_path)
+    cause = "pictures: a picture cannot be stored (No such file or directory)"
+    with pytest.raises(CannotPlayNow, match=re.escape(cause)):
+        await play_published(game, recording, process, None, None, None)
+
+    def full(self, target):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    (tmp_path / "pictures").mkdir()
+    with pytest.raises(CannotPlayNow, match="No space left on device"):
+        await play_published(game, recording, process, None, None, None)
+    assert not list((tmp_path / "pictures").iterdir()), "half a file is left"
+
+
 class Dying:
     """A process that others end before it answers, ``deaths`` times; one game's actions are counted."""
 
@@ -294,6 +341,24 @@ def test_a_game_that_begins_otherwise_than_recorded_fails(checkout, tmp_path):
     index.write_text("\n".join([lines[0], json.dumps(changed), lines[2]]))
     read_recording.cache_clear()
     assert [one.done for one in play(suite_of(checkout, tmp_path / "out", "CL"), Presser())] == [True, False, True]
+
+
+@pytest.mark.slow
+def test_a_run_whose_interpreter_is_away_stops_and_plays_all_games_once_it_is_back(checkout, tmp_path, capsys):
+    record(checkout, tmp_path / "out", "CL")
+    python = tmp_path / "python"
+    settings = f"tasks=[CL] levels=[1] modes=[zero_shot] episodes=3 environments=[published] checkout={checkout}"
+    run = ["run", "suite=kidgym", "model=random", "cluster=inline", f"run_dir={tmp_path / 'run'}"]
+    run += [f"suite.{each}" for each in settings.split()]
+    run += [f"suite.recording={tmp_path / 'out'}", f"suite.python={python}"]
+    with pytest.raises(SystemExit) as end:
+        main(run)
+    assert end.value.code == 75 and "cannot be run (No such file or directory)" in capsys.readouterr().err
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    with pytest.raises(SystemExit) as end:
+        main(run)
+    assert not end.value.code and "random 3/3 success" in capsys.readouterr().err
 
 
 @pytest.mark.slow
