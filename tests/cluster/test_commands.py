@@ -401,6 +401,7 @@ def test_each_side_is_compared_with_the_first_on_identical_games_or_by_fresh_one
     ]
     found = compare_module.compare(["r1", "r2", "r3"], None, "steps", most_flips=0)
     assert [table[0] for table in found] == ["compared", "differences"] * 2 + ["evidence", "registered"]
+    assert found[-2:] == [["evidence", ["same", "other"], "steps"], ["registered", "r2", "B", "steps"]]
     assert found[0] == ["compared", "first", "same", None, "steps"]
     monkeypatch.setattr(compare_module, "evidence_table", lambda *given: None)
     assert len(compare_module.compare(["r1", "r2", "r3"], None, "steps", most_flips=0)) == 5

@@ -264,6 +264,11 @@ def test_keys(capsys, monkeypatch):
     for found in (classmethod(lambda cls: {"a": int}), classmethod(lambda cls: 3), frozenset("a"), lambda self: {}):
         cls = type("Odd", (), {"sampling_keys": found, "__module__": "odd"})
         said.tried("stated", registry.stated_keys, cls, "sampling_keys")
+    passing = type("Passing", (), {"__init__": lambda self, any_of=None, one_of=None: None})
+    passing.keys_within = classmethod(lambda cls: {"any_of": {}, "one_of": {"a": int}})
+    for values in ({"any_of": {"b": "c"}}, {"one_of": {"a": 1}}, {"one_of": {"b": 1}}, {"one_of": {"a": "x"}}):
+        for section in ("model.engine", "suite"):
+            said.tried((section, values), registry._checked, section, passing, values, ())
     for values in ({"gpus": 2}, {"labels": {"a": 1}}, {"gpu": 2}, [1], None):
         said.tried(values, sections.made_section, "model.replica", ReplicaNeeds, values)
     said.check("keys")
@@ -292,6 +297,23 @@ def test_overrides(capsys, monkeypatch):
         "suites.a=1",
     ]
     said(compose.with_new_keys(written))
+    kept = {}
+    node = lambda group, name, node: kept.__setitem__(f"{group}/{name}", node)  # noqa: E731
+    with monkeypatch.context() as patch:
+        patch.setattr(compose.ConfigStore, "instance", lambda: SimpleNamespace(store=node))
+        patch.setattr(compose, "selectable", lambda overrides: {"a": {"of": overrides}, "b-1.c": {"of": "b"}})
+        patch.setattr(compose, "names_without_file", lambda section: [f"{section}_{n}" for n in range(2)])
+        patch.setattr(compose, "default_config", lambda section, name: {"default": name})
+        for words, further in (
+            ([], ()),
+            (["model=a"], ("model=b-1.c",)),
+            (["suite=suite_1"], ()),
+            (["x=model.engine_0"], ()),
+        ):
+            compose.offer_plugins(words, further)
+            said(words, further, kept)
+        compose.offer_plugins(["hydra.searchpath=[x]"])
+        said("searched", kept)
     for text in ("a", "${a}", "\\${a}", "\\\\${a} ${b}", "\\a", ["${x}", ("${y}",)], {"a": {"b": "$ {${"}}, 5, None):
         said(text, "->", compose.as_written(text))
     for overrides in (["suite=[a,b]"], ["model={a:1}"], ["stop=[x]"], ["\ud83d"]):

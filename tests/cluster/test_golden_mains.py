@@ -269,7 +269,7 @@ def test_mains_of_what_is_said_before_and_while_a_run_is_played(said, monkeypatc
     stand_ins(monkeypatch, said, upload, "score_run make_suite final_results tracked_id check_section")
     tracker = Thing(said, "tracker")
     monkeypatch.setattr(upload, "make_tracker", said.calls("make_tracker", tracker))
-    numbers = {"episodes/done": 1, "success/rate": 2, "seconds": 3}
+    numbers = {"episodes/done": 1, "success/rate": 2, "seconds": 3, "successes": 4, "episodes": 5}
     stats = Thing(said, "stats", to_json=lambda: numbers)
     monkeypatch.setattr(upload, "RunStatistics", said.calls("RunStatistics", stats))
     run = Thing(said, "run", path="RUN", config={"suite": "S"}, plan="PLAN")
@@ -420,6 +420,8 @@ def test_imports_step_by_step(said, monkeypatch, tmp_path):
         "torn.json": {"played": 3},
         "whole.json": {"played": 2, "unchecked": 2},
         "more.json": {"unplayed": ["u", "v"]},
+        "fewer.json": {"played": 1},
+        "second.json": {"before": True},
     }.items():
         case = {
             "carried": "carried",
@@ -429,7 +431,7 @@ def test_imports_step_by_step(said, monkeypatch, tmp_path):
             "withheld": [],
             "unplayed": [],
         } | case
-        case = {"played": None, "unchecked": 0, "began": "today"} | case
+        case = {"played": None, "unchecked": 0, "began": "today", "before": False} | case
         said(f"--- {name}")
         (tmp_path / name).write_text(name)
         stand_ins(monkeypatch, said, import_run, names, make_suite=said.calls("make_suite", suite))
@@ -451,6 +453,8 @@ def test_imports_step_by_step(said, monkeypatch, tmp_path):
         monkeypatch.setattr(import_run, "_import_foreign", said.calls("foreign"))
         monkeypatch.setattr(import_run, "LEAST_CHECKED", 3)
         found = import_run._Imported(SimpleNamespace(commit_rows=lambda rows: said("-> commits", rows.to_pydict())))
+        if case["before"]:
+            found.model, found.decoding, found.asked = {"name": "earlier"}, "choice", {"deterministic": True}
         given = (tmp_path / name, case["overrides"], case["player"], found)
         said.tried("=", import_run._import, *given)
         said(found.sessions, [*found.plan], found.suites, found.model, found.decoding, found.asked)
@@ -461,7 +465,10 @@ def test_imports_step_by_step(said, monkeypatch, tmp_path):
     for title, player, samples, built_in, wrong, several in (
         *(("none", "", (), (), None, False), ("nameless", "", ("",), (), None, False)),
         *(("built-in", "oracle", ("org/m",), ("oracle",), None, False), ("no plan", "", ("org/m",), (), "plan", False)),
-        *(("one", "", ("org/m", "org/m"), (), None, False), ("bundle", "own", ("m", "m"), ("oracle",), None, True)),
+        *(
+            ("one", "", ("hub/org/m", "hub/org/m"), (), None, False),
+            ("bundle", "own", ("m", "m"), ("oracle",), None, True),
+        ),
         *(("twice", "", ("a/m", "a/m"), (), "twice", False), ("unsound", "", ("m",), (), "rows", False)),
     ):
         said(f"--- {title}")

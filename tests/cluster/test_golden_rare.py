@@ -173,7 +173,7 @@ def test_words_that_make_no_game(said, monkeypatch, tmp_path):
         said.tried(words, lambda words=words: sorted(upload._settings_named(words)))
     for stored, words in (
         *((None, ["tracker=none"]), (None, ["suite=kumo"])),
-        ({"type": "other", "project": "own"}, ["tracker=wandb"]),
+        *(({"type": "other", "project": "own"}, ["tracker=wandb"]), ({"type": "other", "project": "own"}, [])),
     ):
         said.tried(words, upload.tracker_section, stored, words)
     for groups, schema in (*((["cluster", "cluster"], True), (["suit=kumo"], False), (["model"], False)),):

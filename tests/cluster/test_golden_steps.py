@@ -378,7 +378,12 @@ def test_steps_of_scored_results(said, monkeypatch, tmp_path):
     ]
     summary = {"planned": 30, "done": 29, "tables": [{"name": "scores"}, {"name": "counts"}]}
     scored = report.Results(tables, summary, frozenset({"p"}), ("warned",), ["said"])
-    for lines, stopped in (([], True), (["stopped: after 9 games"], True), (["open", "decided: x"], False), (None, 0)):
+    for lines, stopped in (
+        ([], True),
+        (["stopped: after 9 games"], True),
+        (["open", "decided: A of KUMO"], False),
+        (None, 0),
+    ):
         state = None
         if lines is not None:
             state = SimpleNamespace(lines=lambda lines=lines: lines, stopped=stopped, to_json=lambda: {"rule": 1})
@@ -575,6 +580,7 @@ def test_steps_of_the_viewer(said, monkeypatch, tmp_path):
             {"export": "OUT"},
             {"runs": 0},
             {"runs": 2},
+            {"runs": 2, "episode": "abc"},
         ),
         *(
             {"export": "OUT", "share": 0.25, "failed": True},
@@ -617,7 +623,7 @@ def test_steps_of_the_viewer(said, monkeypatch, tmp_path):
         monkeypatch, said, view, "check_new read_sessions", Run=lambda path: SimpleNamespace(config=f"config of {path}")
     )
     monkeypatch.setattr(view, "whole_or_nothing", lambda folder: contextlib.nullcontext(f"unfinished {folder}"))
-    written = SimpleNamespace(files=1234, bytes=1_234_567, listed=2000, opened=30)
+    written = SimpleNamespace(files=1234, bytes=1_284_567, listed=2000, opened=30)
     index.runs[0].damage = {"part-1": "torn", "part-2": "odd"}
     index.runs[0:] = [index.runs[0], Thing(said, "whole", name="w", path="runs/w", damage={})]
     for done in (

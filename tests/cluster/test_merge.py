@@ -417,6 +417,8 @@ def test_rows_sessions_and_money_of_parts(tmp_path, capsys):
             committed = said.calls("commit", lambda batch: said(batch["steps"].to_pylist()))
             merge_module._copy_rows(other, SimpleNamespace(commit_rows=committed), owners)
     said(merge_module._joined_sessions([one, Part("b", ids=["s2", "s3"]), Part("c", ids=["s1"])]))
+    ended = SimpleNamespace(sessions=[{"id": "s1", "ended": "later"}, {"id": "s9"}])
+    said(merge_module._joined_sessions([ended, one]), merge_module._joined_sessions([one, ended]))
     for commits in ("aa", "ab", ""):
         sessions = [{"id": n, "git_commit": commit} for n, commit in enumerate(commits)]
         said(merge_module._check_versions([Part("a", sessions=sessions[:1]), Part("b", sessions=sessions[1:])]))

@@ -32,20 +32,20 @@ def test_counters_stand_at_the_latest_report_and_gauges_at_its_values(monkeypatc
     monkeypatch.setattr(module, "Gauge", Metric)
     metrics = RunnerMetrics("m/0")
     names = [field.name for field in dataclasses.fields(PlayerCounts)]
-    for times in (0, 1, 1, 3):
+    for times in (0, 1, 1, 3, 4):
         counts = PlayerCounts(**{name: times * 2 * (place + 1) for place, name in enumerate(names)})
         use = {"r0": ReplicaUse(5, 8.0 * times, 2.0 * times), "r1": ReplicaUse(6, 4.0, 3.0)}
         metrics.show(Report(None, 1, 40 + times, counts=counts, use=use, moves=31 * times, waiting=50 + times))
     counted = {
         **{"requests": counts.turns, "retries": counts.retries, "preempted_requests": counts.preemptions},
-        **{"hedged_requests": counts.hedges, "episode_moves": 93, "prompt_tokens": counts.prompt_tokens},
+        **{"hedged_requests": counts.hedges, "episode_moves": 124, "prompt_tokens": counts.prompt_tokens},
         **{"cached_prompt_tokens": counts.cached_tokens, "completion_tokens": counts.completion_tokens},
         **{"queueing_seconds": counts.queueing_seconds, "replica_seconds": counts.replica_seconds},
         **{"engine_seconds": counts.engine_seconds},
     }
     assert shown == {
         **{(f"raycade_{name}_total", "m/0"): value for name, value in counted.items()},
-        **{("raycade_episodes_running", "m/0"): 43, ("raycade_requests_queued", "m/0"): 53},
+        **{("raycade_episodes_running", "m/0"): 44, ("raycade_requests_queued", "m/0"): 54},
         **{("raycade_replica_requests", "m/0", "r0"): 5, ("raycade_replica_requests", "m/0", "r1"): 6},
         ("raycade_replica_slot_utilization_ratio", "m/0", "r0"): 0.25,
         ("raycade_replica_slot_utilization_ratio", "m/0", "r1"): 0.75,

@@ -112,6 +112,7 @@ def test_an_address_that_no_run_would_record_is_refused(monkeypatch, stub):
     with pytest.raises(ValueError, match="OPENAI_BASE_URL") as error:
         OpenAIEngine(Sampling(), model="stub")
     assert SECRET not in str(error.value)
+    assert engine(stub)._endpoint.http.base_url == stub.url, "one that is given is the run's"
 
 
 async def test_headers_are_sent_and_secret_ones_come_from_the_environment(stub, monkeypatch):
