@@ -4,10 +4,16 @@ import json
 
 import pyarrow as pa
 import pytest
+from starlette.testclient import TestClient
 
+from evals.viewer import server
+from evals.viewer.index import EpisodeIndex
+from evals.viewer.server import Viewer, make_app
 from tests.cluster.test_golden_commands import fixed
+from tests.evals.test_golden_archive import a_run
 from tests.evals.test_viewer import client_of, open_viewer
 from tests.golden import check_golden, digest
+from tests.said import Said
 from tests.viewer_runs import add_part, calm_rows, hostile_rows, write_run
 
 REQUESTS = """
@@ -138,3 +144,95 @@ def test_the_viewer_answers_what_is_on_record(asked):
             values.setdefault(name, []).append(value.replace("+", " "))
         said.append(f"> {request}\n{told(ask(path, **values), folder)}\n")
     check_golden("evals_viewer", "\n".join(said))
+
+
+def test_what_a_browser_is_told_is_on_record(tmp_path, capsys, monkeypatch):
+    """Of each answer the status, the headers that differ from those of the first one, and how it begins."""
+    said = Said(capsys, tmp_path)
+    run = a_run(tmp_path, "calm", ("m", "oracle"))
+    viewer = Viewer(EpisodeIndex([run]))
+    viewer.refresh()
+    rows = viewer.index.table().to_pylist()
+    at = f"calm/{rows[0]['episode_id']}"
+    shown = viewer.episodes.open(run, rows[0])
+    known = {rows[0]["episode_id"]: "EPISODE"}
+    known |= {key: f"PICTURE{number}" for number, key in enumerate(shown["pictures"])}
+    app, usual = make_app(viewer, "secret", "crumb"), {}
+
+    def get(path, method="GET", where=app, **headers):
+        given = {"host": "localhost", "cookie": "crumb=secret", "accept-encoding": "identity"}
+        given |= {name.replace("_", "-"): value for name, value in headers.items()}
+        client = TestClient(where, headers={name: value for name, value in given.items() if value})
+        answer = client.request(method, path, follow_redirects=False)
+        told = dict(answer.headers)
+        made = "ETag" if told.pop("etag", "") else ""
+        for name in ("content-length", "last-modified", *(["vary"] if "accept_encoding" not in headers else [])):
+            told.pop(name, None)  # of sizes that differ from folder to folder
+        usual.update({} if usual else told)
+        differs = {name: value for name, value in sorted(told.items()) if usual.get(name) != value}
+        lacks = [f"without {name}" for name in sorted(usual.keys() - told)]
+        start = answer.content[:8] if b"\x89PNG" in answer.content[:8] else answer.text[:70].partition("\n")[0]
+        line = (
+            f"> {method} {path} {headers or ''}\n{answer.status_code} {made} {differs or ''} {' '.join(lacks)}\n{start}"
+        )
+        for name, short in known.items():
+            line = line.replace(name, short)
+        said(line)
+        return answer
+
+    get("/api/values")
+    said(*(f"{name}: {value}\n" for name, value in usual.items()))
+    for path in ("", "?suite=toy", "?episode=x&run=a", "?", "?token=secret&suite=a&suite=b&x=%26", "?token=no&x=1"):
+        get(f"/{path}")
+        get(f"/{path}", cookie="")
+    for path in ("runs", "episodes", "suite/toy", "compare", "episode", "live", "study", "suite", "nowhere", "api"):
+        get(f"/{path}")
+    for path in ("/runs?token=secret", "/static/icon.svg", "/api/state"):
+        get(path, cookie="crumb=secre")
+    for path in ("icon.svg", "archive.html", "none.js", "../server.py"):
+        get(f"/static/{path}")
+    for host in (
+        "LocalHost",
+        "localhost:65535",
+        "127.0.0.1:80",
+        "[::1]:80",
+        "0:1",
+        "a@localhost",
+        "localhost/x",
+        "[1.2.3.4]",
+    ):
+        get("/api/live", host=host)
+    get("/api/live", where=make_app(viewer, "", hosts=("here",)), host="here", cookie="")
+    get("/api/live", where=make_app(viewer, "", hosts=("here",)), cookie="")
+    get("/api/state", method="POST")
+    key, broken = (next(key for key, each in shown["pictures"].items() if bool(each["error"]) == bad) for bad in (0, 1))
+    for each in (key, broken, "none"):
+        get(f"/api/picture/{each}?at={at}")
+    paths = [f"/api/{name}?at={at}" for name in ("episode", "raw")]
+    paths += [
+        f"/api/{name}" for name in ("episodes?count=1", "cells", "causes", "results", "difficulty", "state", "live")
+    ]
+    for path in paths:
+        tag = get(path).headers["etag"]
+        for given in (f'"x", {tag}', '"x"'):
+            client = TestClient(app, headers={"host": "localhost", "cookie": "crumb=secret", "if-none-match": given})
+            answer = client.get(path)
+            said(
+                answer.status_code,
+                len(answer.content) > 0,
+                answer.headers["cache-control"],
+                answer.headers["etag"] == tag,
+            )
+    for size in (len(get("/api/values").content), len(get("/api/values").content) + 1):
+        monkeypatch.setattr(server, "SMALLEST_PACKED", size)
+        get("/api/values", where=make_app(viewer, "secret", "crumb"), accept_encoding="gzip")
+    client = TestClient(app, headers={"host": "localhost", "cookie": "crumb=secret"})
+    for loaded, waiting, writer, planned in (
+        *((True, 0, "", 0), (False, 0, "", 0), (True, 1, "", 0), (True, 0, "at work", 0)),
+        *((True, 0, "", 1), (True, 0, "at work", 1), (True, 0, "gone", 1)),
+    ):
+        viewer.loaded, run.waiting, run.planned = loaded, waiting, len(rows) + planned
+        run.writer = lambda writer=writer: writer
+        state = client.get("/api/state").json()
+        said(f"{loaded=} {waiting=} {writer=} {planned=}: again {state['again']}, live {state['runs'][0]['live']}")
+    said.check("browser", "evals")
