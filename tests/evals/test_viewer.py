@@ -785,6 +785,21 @@ def test_a_merged_part_beside_those_that_it_replaces_shows_no_episode_twice(tmp_
     assert len(listed(ask)) == states(ask)["done"] == len(rows) and not states(ask)["damage"]
 
 
+def test_a_part_of_a_driver_that_had_lost_the_run_is_not_listed_unless_a_later_driver_counts_it(tmp_path):
+    plan, rows = calm_rows()
+    path = write_run(tmp_path / "run", plan, rows.slice(0, 3))
+    late = add_part(path, 2, rows.slice(3, 4))
+    names = ["part-000001-test.parquet", late.name]
+    (path / ".lease-000001").write_text(json.dumps({"nonce": "a", "parts": names[:1]}))
+    viewer = open_viewer(path)
+    ask = client_of(viewer)
+    assert [row["episode_id"] for row in listed(ask)] == rows["episode_id"][:3].to_pylist()
+    assert states(ask)["damage"] == [] and states(ask)["waiting"] == 0
+    (path / ".lease-000002").write_text(json.dumps({"nonce": "b", "parts": names}))
+    viewer.refresh()
+    assert {row["episode_id"] for row in listed(ask)} == {*rows["episode_id"][:7].to_pylist()}
+
+
 def test_damaged_parts_and_rows_of_other_plans_are_named_and_not_listed(tmp_path):
     plan, rows = calm_rows()
     stranger = hostile_rows()[1].slice(0, 3)
