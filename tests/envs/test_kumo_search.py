@@ -119,6 +119,28 @@ def test_values_are_exact_where_the_bounds_look_no_further():
     assert beyond >= 2, "games whose truths all have more actions against them"
 
 
+def long_game(rng: random.Random) -> Task:
+    """Ten tests that seldom say much: each may leave one or two of four truths, and mostly leaves all."""
+    names, table = ("a", "b", "c", "d"), []
+    for number in range(10):
+        kept = rng.sample(names, rng.choice((1, 1, 2)))
+        much = State("much", tuple(name for name in names if name not in kept))
+        little = State("little", tuple(rng.sample(names, rng.choice((0, 0, 1)))))
+        table.append(Action(f"test {number}", "str", (much, little, State("nothing", ()))))
+    return Task("long", names, tuple(table), ("nothing",) * 10, "a")
+
+
+@pytest.mark.parametrize("seed", [16, 21, 25])
+def test_values_of_long_games_are_exact_where_the_bounds_look_no_further(seed):
+    task = long_game(random.Random(seed))
+    against = [sum(any(t in s.rules_out for s in a.states) for a in task.actions) for t in task.truths]
+    assert min(against) > HORIZON, "no bound looks as far as any truth lasts"
+    exact, first = remembered_value(task)
+    search = OptimalSearch(task)
+    assert exact > 4 and search.expected_steps == pytest.approx(exact, abs=1e-9)
+    assert list(search.action_values().values()) == pytest.approx(first, abs=1e-9)
+
+
 @pytest.mark.skipif(not FIXTURES.exists(), reason="needs the published fixtures")
 def test_values_equal_the_published_ones():
     rows = [json.loads(line) for line in FIXTURES.read_text().splitlines()]
