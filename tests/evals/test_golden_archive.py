@@ -154,6 +154,24 @@ def test_static_pages(tmp_path, capsys, monkeypatch, index):
     said.check("static_pages", "evals")
 
 
+def test_no_host_of_a_run_s_own_settings_leaves_with_its_episodes(tmp_path):
+    def missing():
+        raise ValueError("no suite on secret-host")
+
+    runs = [a_run(tmp_path, name, ("m",), 2) for name in ("one", "two")]
+    for run in runs:
+        run.suite = missing
+    found = EpisodeIndex(runs)
+    found.refresh()
+    export.export(found, SETTINGS, tmp_path / "pages")
+    chunks = [read_chunk(path)[0] for path in (tmp_path / "pages/data").glob("episodes-*.js")]
+    told = {(each["notice"], each["row"]["error"]) for chunk in chunks for each in chunk["episodes"]}
+    notice = "Shown without the help of suite toy: ValueError: no suite on {}"
+    error = "PlayerError: <address> of {} fell"
+    hosts = ("secret-host", "<address>")
+    assert told == {(notice.format(host), each.format(host)) for host in hosts for each in ("", error)}
+
+
 def test_what_static_pages_are_made_of(tmp_path, capsys, monkeypatch):
     said = Said(capsys, tmp_path)
     for count in (0, 1, 64, 64_000, 64_001, 65_001, 10**6):

@@ -1,6 +1,7 @@
 """What the ledger says of odd rows, parts, leases and plans, as on record in ``tests/golden``."""
 
 import dataclasses
+import errno
 import json
 import math
 
@@ -256,6 +257,27 @@ def test_a_ledger_and_its_run(tmp_path, capsys, monkeypatch):
     ):
         told(parts.damage_of(path, error).reason)
     said.tried("gone", parts.damage_of, folder / "none", OSError("no"))
+    numbers = (
+        errno.EACCES,
+        errno.EPERM,
+        errno.ENOMEM,
+        errno.EAGAIN,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.EIO,
+        errno.EISDIR,
+    )
+    causes = [OSError(number, "x") for number in numbers]
+    causes += [
+        MemoryError(),
+        UnicodeEncodeError("utf-8", "\ud800", 0, 1, "x"),
+        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "x"),
+    ]
+    causes += [pa.ArrowInvalid("thread: Resource temporarily unavailable"), ValueError("x")]
+    said(
+        "hindered",
+        *(f"{type(each).__name__} {getattr(each, 'errno', '')}: {parts.hindered(each)}\n" for each in causes),
+    )
     for stated in (b"[]", b'["part-000001-x.parquet"]', b'["a/b"]', b'"a"', b"[1]", b"{"):
         said.tried(stated, parts._listed_names, stated)
     digest = parts.RowDigest()

@@ -67,6 +67,7 @@ def asked(tmp_path_factory):
     viewer = open_viewer(folder / "calm", folder / "wild")
     seen = viewer.index.table().to_pylist()
     ids = [[row["episode_id"] for row in seen if row["run"] == run] for run in (0, 1)]
+    ids.append([row["episode_id"] for row in seen if row["attempt"] > 1])
     viewer.index.set_tags(0, [(ids[0][number], "odd") for number in (2, 4)])
     viewer.index.set_tags(
         1, [(ids[1][number], tag) for number, tag in [(0, "rare"), (3, "odd"), (0, "odd"), (0, "rare")]]
@@ -134,6 +135,7 @@ def test_the_viewer_answers_what_is_on_record(asked):
     for number in (0, 2, 5, 9, -1):
         requests.append(f"episode at=calm/{ids[0][number]} sort=-steps player=random")
     requests += [f"episode at=calm/{ids[0][0]} attempt=1", f"episode at=calm/{ids[0][0]} attempt=7"]
+    requests += [f"episode at=calm/{again} count=1" for again in ids[2]]
     requests += [f"episode at=wild/{ids[1][number]} suite=kidgym" for number in (0, 3, -1)]
     requests.append(f"raw at=wild/{ids[1][0]}")
     said = []

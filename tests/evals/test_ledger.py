@@ -3,6 +3,7 @@
 import errno
 import json
 import math
+import os
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -83,6 +84,20 @@ def test_an_amount_that_is_no_measurement_is_named_and_its_row_does_not_count(tm
     ledger = open_ledger(tmp_path, PLAN)
     assert numbers(ledger) == [0] and [damage.path for damage in ledger.damage] == [part]
     assert f"has {name} {value}" in ledger.damage[0].reason
+
+
+def test_a_text_that_is_no_utf_8_is_damage_where_it_is_read(tmp_path):
+    """Parquet stores any bytes as a text."""
+    parts = [write_records(tmp_path, name, [done(number)]) for number, name in enumerate("abc")]
+    odd = pa.array([b"\xff"], pa.binary()).view(pa.string())
+    for part, name in zip(parts, ("player", "kumo.predicted"), strict=False):
+        table = pq.read_table(part)
+        pq.write_table(table.set_column(table.column_names.index(name), name, odd), part)
+    ledger = open_ledger(tmp_path, PLAN)
+    assert numbers(ledger) == [1, 2], "names are read with the rest"
+    assert [damage.path for damage in ledger.damage] == [parts[0]] and "UTF8" in ledger.damage[0].reason
+    with pytest.raises(LedgerDamagedError, match=r"b\.parquet.*UTF8"):
+        ledger.table(["kumo.predicted"])
 
 
 LARGEST_STEPS = 2**31 - 1  # what the column holds
@@ -557,6 +572,7 @@ def test_parts_that_count_are_listed_or_the_holder_s_or_damaged_and_the_highest_
     lease(tmp_path, 10, "b", parts=names[:1])
     (tmp_path / ".lease-000011").mkdir()
     (tmp_path / ".lease-x").write_text("{}")
+    os.utime(tmp_path / ".lease-000002", (2e9, 2e9))  # number, not time: clocks of hosts differ
     assert [(each.number, each.mark) for each in find_leases(tmp_path)] == [(2, "2-b"), (10, "10-b")]
     assert counted_parts(tmp_path) == ([names[0], names[1], names[6]], 12)
     assert open_ledger(tmp_path, PLAN).fenced == tuple(tmp_path / "episodes" / name for name in names[2:6])

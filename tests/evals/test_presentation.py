@@ -13,7 +13,8 @@ from benchmarks.twin_reader.worlds import TwinReader
 from envs.picture import Picture
 from evals.ledger.records import records_to_table
 from evals.players import OraclePlayer, RandomPlayer
-from evals.presentation import Presentation, windowed
+from evals.presentation import Presentation, check_fields, filled, windowed
+from evals.presentation.history import note
 from evals.suite import check_openings, ledger_columns, play_episode
 from evals.suites.kidgym import KidGymSuite, rerender_episode
 from evals.suites.kidgym.feedback import Acted
@@ -211,6 +212,24 @@ def test_what_does_not_go_together_is_refused(settings, named, tmp_path):
         settings = settings | {"recording": "a", "checkout": "b", "python": "c"}
     with pytest.raises(ValueError, match=re.escape(named)):
         kidgym(**settings).plan()
+
+
+def test_what_is_told_of_a_history_and_which_fields_a_template_has():
+    told = [note(history, "turn") for history in ("all", "none", 0, 1, 2)]
+    nothing = "You are not shown the earlier turns."
+    last_ones = [f"Of the earlier turns you are shown the last {each} only." for each in ("one", "2")]
+    assert told == ["", nothing, nothing, *last_ones]
+    needed, more = frozenset({"a"}), frozenset({"b"})
+    check_fields("f", "$a ${b} $$c", needed, more)
+    for text, wrong in {
+        "": "is empty",
+        "$b": "lacks the field $a; its fields are $a, $b",
+        "$a $c": "has a field $c that nothing fills; its fields are $a, $b",
+        "$a\n\n 5 $ ": "f, line 3: a lone '$'; a dollar sign is written '$$'",
+    }.items():
+        with pytest.raises(ValueError, match=re.escape(wrong)):
+            check_fields("f", text, needed, more)
+    assert filled("$a${b}c$$a", {"a": "1", "b": ("2", "3")}) == ("123c$a",)
 
 
 def test_kidgym_says_beside_published_figures_how_it_was_told():

@@ -1,6 +1,7 @@
 """The ledger keeps whole episodes, and never drops what it cannot read without saying so."""
 
 import asyncio
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import ClassVar
@@ -159,6 +160,33 @@ def test_a_chat_that_was_not_only_appended_to_comes_back_too():
     table = records_to_table([Record(episode, Outcome(False, 1), "", turns, 0.0)], {})
     stored = table["turns"][0].as_py()
     assert [chat_of(stored, number) for number in range(4)] == chats
+
+
+def test_only_an_answer_that_follows_a_turn_comes_back_with_the_reasoning_of_that_turn():
+    def turn(kept, *said, **more):
+        prompt = [{"role": role, "parts": [{"text": text, "picture": None}]} for role, text in said]
+        return {"kept": kept, "prompt": prompt, **more}
+
+    turns = [
+        turn(0, ("user", "one"), reasoning="thought"),
+        turn(1, ("user", "two"), ("assistant", "of another"), reasoning=None),
+        turn(3, ("assistant", "b"), ("user", "three")),
+    ]
+    one, two, other = message("user", "one"), message("user", "two"), message("assistant", "of another")
+    whole = (one, two, other, message("assistant", "b"), message("user", "three"))
+    assert [chat_of(turns, number) for number in (0, 1, 2)] == [whole[:1], whole[:3], whole]
+    assert [chat_of(turns, number) for number in (-3, -2, -1)] == [whole[:1], whole[:3], whole]
+
+
+def test_partial_credit_and_each_reply_that_was_cut_off_count():
+    record = a_record(0, Outcome(False, 2, score=0.75))
+    cut = tuple(
+        dataclasses.replace(each, reply=dataclasses.replace(each.reply, finish="length")) for each in record.turns
+    )
+    rows = [record, a_record(1, Outcome(True, 2, score=0.5)), a_record(2, Outcome(True, 1))]
+    table = records_to_table([*rows, dataclasses.replace(record, turns=cut)], EXTRA)
+    assert table["score"].to_pylist() == [0.75, 0.5, 1.0, 0.75]
+    assert table["cut_off"].to_pylist() == [1, 1, 1, 3]
 
 
 def test_label_scores_are_kept_with_what_the_engine_did_not_say():

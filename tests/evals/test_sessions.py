@@ -145,6 +145,7 @@ def test_a_label_is_answered_with_one_of_the_labels() -> None:
         turn = session.answer(text_reply(turn, "A"))
     assert turn is not None
     reply = text_reply(turn, f" {turn.labels[1]}\n")
+    assert reply.text == turn.labels[1]
     assert reply.label_scores is not None and reply.label_scores.logprobs[1] == 0
     with pytest.raises(PlayerError, match="answered with one of"):
         text_reply(turn, "perhaps the third")
