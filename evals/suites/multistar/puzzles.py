@@ -178,7 +178,7 @@ def _selected(asked: Sequence[Question], selection: Selection) -> tuple[Question
 
 def _only_final(asked: Sequence[Question], subtask: str) -> list[Question]:
     """Only the final question counts; a chain asks the others all the same, since it builds on their answers."""
-    marked = [dataclasses.replace(question, counts=question.stage == "final") for question in asked]
+    marked = [dataclasses.replace(question, counts=question.counts and question.stage == "final") for question in asked]
     if subtask == "chain":
         return marked
     return [question for question in marked if question.counts]

@@ -155,6 +155,15 @@ def test_soft_distributions_carry_what_hard_answers_hide():
     assert information(same, Convention(soft_distributions=True)) == pytest.approx(0)
 
 
+def test_a_parent_that_changes_nothing_tells_nothing_and_never_less():
+    """Entropies are rounded: their difference may fall below zero by a last bit."""
+    for shares in ((0.1, 0.2, 0.7), (0.3, 0.3, 0.4), (0.05, 0.9, 0.05), (1 / 3, 1 / 3, 1 / 3)):
+        for weights in ((0.1, 0.9), (0.3, 0.3, 0.4), (0.7, 0.1, 0.2), (1 / 7, 2 / 7, 4 / 7)):
+            swept = Sweep(Asked(weights, 0), (0,) * len(weights), (shares,) * len(weights))
+            for nats, prior in itertools.product((False, True), repeat=2):
+                assert 0 <= information(swept, Convention(nats, True, prior)) < 1e-12
+
+
 def test_unknown_conventions_are_refused_by_name():
     for name in ("bits", "decoded+natural_logs", "natural_logs+natural_logs", ""):
         with pytest.raises(ValueError, match="no convention"):

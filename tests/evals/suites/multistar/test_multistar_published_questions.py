@@ -26,7 +26,8 @@ from evals.suites.multistar.published_questions.store import (
     write_questions,
 )
 from evals.suites.multistar.puzzles import asked_by, fingerprint, questions_of
-from evals.suites.multistar.suite import MultiStarSuite
+from evals.suites.multistar.shortcuts import most_alike
+from evals.suites.multistar.suite import DEFAULT_PUZZLES, MultiStarSuite
 from evals.testing import check_suite
 from tests.evals.suites.multistar.multistar_fakes import Refusing, rows_of, tables_of
 from tests.evals.suites.multistar.multistar_fakes import played as played_by
@@ -727,12 +728,60 @@ def test_rates_of_each_part_are_its_own(tmp_path):
     given = {"file": "", "doubts": (), "size": (2, 1), "picture": "ab", "text": "?", "options": ("square", "circle")}
     given |= {"subtask": "direct", "configuration": config, "puzzle": 0, "stage": "1P-B", "attribute": "shape"}
     parts = (("top", 0), ("bottom", 1), ("bottom", 0))
-    write_questions(
-        tmp_path,
-        [Stored(number=n, node=f"published/{n}", part=part, key=key, **given) for n, (part, key) in enumerate(parts)],
-    )
+    stored = [
+        Stored(number=n, node=f"published/{n}", part=part, key=key, **given) for n, (part, key) in enumerate(parts)
+    ]
+    more = {**given, "options": ("hexagon", "square")}
+    stored.append(Stored(number=3, node="published/3", part="bottom", key=0, **more))
+    write_questions(tmp_path, stored)
     found = published_puzzle(str(tmp_path), "direct", config, 0, True)
-    assert [question.rates for question in found] == [(1, 0), (0.5, 0.5), (0.5, 0.5)]
+    assert [question.rates for question in found] == [(1, 0), (1 / 3, 0.5), (1 / 3, 0.5), (1, 1 / 3)], (
+        "of the questions that offer it"
+    )
+
+
+def test_every_imported_puzzle_is_planned_unless_fewer_are_asked_for(checkout, tmp_path, monkeypatch):
+    """Whatever the number of our own; configurations without any question plan nothing."""
+    write_direct(checkout, DIRECT, number=1)
+    for path in (checkout / "dataset" / CONFIG / "0").glob("*.png"):
+        picture(path.parents[1] / "1" / path.name, 7)
+    imported(checkout, tmp_path / "made" / "out")
+    monkeypatch.setitem(DEFAULT_PUZZLES, "direct", 1)
+    suite = suite_of(tmp_path / "made" / "out", subtask="direct", configurations="all")
+    assert len(suite.configurations) == 7
+    assert [(episode.task, episode.index) for episode in suite.plan()] == [
+        (CONFIG, 100 * puzzle + place) for puzzle in (0, 1) for place in range(len(DIRECT))
+    ]
+
+
+def test_a_question_that_was_left_out_moves_no_other(checkout, tmp_path):
+    write_direct(checkout, [*DIRECT[:1], {**DIRECT[1], "answer": "Z"}, *DIRECT[2:]])
+    assert imported(checkout, tmp_path / "out") == 1
+    suite = suite_of(tmp_path / "out", subtask="direct")
+    plan = suite.plan()
+    assert [episode.index for episode in plan] == [0, 2, 3, 4]
+    asked = [suite._asked(episode) for episode in plan]
+    assert [[question.text for question in each] for each in asked] == [
+        [DIRECT[place]["question"]] for place in (0, 2, 3, 4)
+    ]
+
+
+def test_the_last_question_of_the_authors_is_asked_without_a_setting_and_guessed_by_its_rates(tmp_path):
+    config = "up_center_single_down_center_single"
+    given = {"file": "", "doubts": (), "size": (2, 1), "picture": "ab", "text": "?", "part": None, "subtask": "chain"}
+    given |= {"configuration": config, "puzzle": 0}
+    final = {"node": "final", "stage": "final", "attribute": None, "options": tuple("12345678"), "key": 4}
+    before = {
+        "node": "number/single_panel_1_top",
+        "stage": "1P",
+        "attribute": "number",
+        "options": ("1", "2"),
+        "key": 0,
+    }
+    write_questions(tmp_path, [Stored(number=n, **given, **each) for n, each in enumerate((before, final))])
+    one, last = published_puzzle(str(tmp_path), "chain", config, 0, True)
+    assert "horizontal line" in one.setting and last.setting == ""
+    assert most_alike(last) == "5" and most_alike(one) == "A", "a file's pictures tell no candidates apart"
 
 
 @pytest.mark.parametrize("word", ["right", "Right", "RIGHT", "left", "Left", ""])

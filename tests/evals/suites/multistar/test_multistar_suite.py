@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 
-from envs.raven import CONFIGURATIONS, generate, load, official, write
+from envs.raven import CONFIGURATIONS, Difficulty, generate, load, official, write
 from envs.raven.files import read_imported
 from envs.raven.listing import read_files, write_index
 from evals.ledger.records import records_to_table
@@ -145,6 +145,7 @@ SETTINGS = [
     *({"problems": "PROBLEMS"}, {"problems": "PROBLEMS", "seeds": "training:1"}, {"problems": "PROBLEMS", "values": 5}),
     *({"seeds": "sealed:~no-one/x"}, {"seeds": "x"}, {"variant": "balanced", "options": "uniform"}),
     *({"templates": "TEMPLATES", "order": "question_first"}, {"source": "here"}, {"wording": "published"}),
+    {"templates": "TEMPLATES", "order": "question_first", "subtask": "direct", "puzzles": 1},
     *(
         {"wording": "published", name: value}
         for name, value in (
@@ -188,6 +189,17 @@ SETTINGS = [
         )
     ),
 ]
+
+
+@pytest.mark.parametrize(("render", "counts"), [("own", True), ("official", False)])
+def test_at_another_difficulty_the_last_question_counts_if_its_picture_tells_the_answer_from_the_others(render, counts):
+    """Of this problem the published drawing shows two candidates alike, one of them the answer."""
+    name = "in_distribute_four_out_center_single"
+    source = generated(name, 96, "iraven", "", render, Difficulty(values=10))
+    asked = questions_of(source, Selection(name, "chain", (), only_final=True))
+    assert [(question.stage, question.counts) for question in asked] == [("final", counts)]
+    left = questions_of(source, Selection(name, "direct", (), only_final=True))
+    assert [question.stage for question in left] == ["final"] * counts
 
 
 STORED = [
