@@ -213,6 +213,7 @@ def _asymptotic_estimate(
     values: Sequence[float], clusters: Sequence[Hashable] | None, bounds: Bounds, confidence: float
 ) -> Estimate:
     mean, error, count = clustered_error(values, clusters)
+    mean = max(mean, bounds[0])
     without_interval = Estimate(mean, math.nan, math.nan, len(values))
     # Too few clusters, or none that differs from the others.
     if count < FEWEST_CLUSTERS or not error:

@@ -106,5 +106,5 @@ def games_to_detect(difference: float, discordant: float) -> int:
         difference: Of the two players' success.
         discordant: Share of the games that exactly one of them wins.
     """
-    error = math.sqrt(max(discordant, difference) - difference**2)
+    error = math.sqrt(max(discordant, abs(difference)) - difference**2)
     return games_needed(error, 1, difference)

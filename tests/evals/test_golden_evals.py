@@ -191,6 +191,13 @@ def _record(episode, mark, number):
     return Record(episode, outcome, "", tuple(turns), seconds)
 
 
+def with_column(found, name, value):
+    """A run in whose rows one column is the same everywhere."""
+    rows = found.episodes(None)
+    place = rows.column_names.index(name)
+    return RunData.of_tables(found.plan, rows.set_column(place, name, pa.array([value] * len(rows), rows[name].type)))
+
+
 def seen(*lines):
     """Observations of lines ``cell game unit value``."""
     split = [line.split() for line in lines]
