@@ -72,7 +72,7 @@ def _panel_series(paper: Paper, cells: Sequence[RunCell], panel: str) -> list[Se
 def _own_point(cells: Sequence[RunCell], player: str) -> tuple[str, float, Estimate] | None:
     size = parameters_of(player)
     estimates = [cell.estimate for cell in cells if cell.player == player]
-    if size is None:
+    if not size:
         return None
     return player, size, _mean_of(estimates)
 

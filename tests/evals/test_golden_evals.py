@@ -44,6 +44,7 @@ from evals.ledger.run_data import RunData
 from evals.live.lines import Began, PlayedLine
 from evals.live.running import RunningEpisode
 from evals.questions import Question, QuestionSuite
+from evals.reference import figures as of_papers
 from evals.reference import published
 from evals.reference.comparison import RunCell
 from evals.replies.clauses import Event, events_of
@@ -304,6 +305,18 @@ def cells(player, measure, *played):
         RunCell(player, measure, cell, values, [number // 2 for number in range(len(values))])
         for cell, values in played
     ]
+
+
+def small_paper(**printed):
+    """A paper of some models (underscores stand for dashes), each with its success in the tasks CL and SE or in one."""
+    told = []
+    for row, values in printed.items():
+        for task, value in zip(("CL", "SE"), values, strict=False):
+            told.append(of_papers.Figure("T", row.replace("_", "-"), "success", {**EASY, "task": task}, value))
+    return of_papers.Paper("kidgym", "paper", {}, of_papers.Conditions(), tuple(told))
+
+
+BOTH_TASKS = cells("m-9b", "success", (EASY, [1, 0]), ({**EASY, "task": "SE"}, [1, 1]))
 
 
 def table(*rows, columns="player task success", **more):
