@@ -55,6 +55,7 @@ from evals.replies.words import plain_words
 from evals.report import build, draw, heat_map, kinds, page, panels, terminal
 from evals.report.joint import Report, RunReport
 from evals.report.panels import PLAIN
+from evals.results import boards
 from evals.results.entries import Entry, Reader, Score, outline_of
 from evals.results.overview import Overview
 from evals.sessions import session
@@ -244,6 +245,11 @@ class Timed(Toy):
         return [column_measure(run, player, "seconds")]
 
 
+class Quick(Toy):
+    def measures(self, run, player):
+        return [dataclasses.replace(column_measure(run, player, "seconds"), better="lower")]
+
+
 class Silent(Toy):
     def measures(self, run, player):
         return []
@@ -317,6 +323,21 @@ def small_paper(**printed):
 
 
 BOTH_TASKS = cells("m-9b", "success", (EASY, [1, 0]), ({**EASY, "task": "SE"}, [1, 1]))
+
+
+def paper_rows(**printed):
+    """The rows of a small paper beside a board that has two of its tasks."""
+    about = {"task": ["CL", "SE"], "level": ["1"], "mode": ["zero_shot"]}
+    board = boards.Board("kidgym", "", "", ["success"], [boards.Row(entry_of(about), "")], [])
+    with mock.patch.object(boards, "published", lambda suite: small_paper(**printed)):
+        return boards.paper_table(board).rows
+
+
+def standings(*lines, **more):
+    """Who stands where on the first board of a run."""
+    found = run(*lines, **more)
+    part = Reader().read("r", found, Toy(), found.plan, with_tables=False)
+    return [(row.entry.player, row.standing, row.notes) for row in boards.boards_of(part.entries)[0].rows]
 
 
 def table(*rows, columns="player task success", **more):
