@@ -173,6 +173,7 @@ def test_what_differs(capsys):
             "surroundings": {"packages": {"vllm": "1", "p": "1"}, "gpus": ["H100"], "variables": {"X": 1}},
         },
     ]
+    ones += [{"id": version, "vllm": version} for version in ("0.9", "2", "0.10", "3", "0.8")]
     many = {f"p{number}": "1" for number in range(13)}
     others = [
         {"id": "3", "ray": 2, "surroundings": {"packages": {**many, "vllm": "2"}, "weights": "w", "variables": None}}
@@ -188,6 +189,9 @@ def test_what_differs(capsys):
     same = side("A", settings, ones)
     tell(differences_table, same, dataclasses.replace(same, label="C", player="n"), ())
     tell(differences_table, same, side("B", settings, ones, left_out=range(3, 24)), ())
+    elsewhere = Toy()
+    elsewhere.plan = lambda: [dataclasses.replace(each, seed=each.seed + 1) for each in Toy().plan()]
+    tell(differences_table, side("A", {}, []), Side("B", "m", played(elsewhere, 1), elsewhere), ())
     for given in (settings, 5, None, [], [1], {"x": {"y": []}}, [{"a": 1}, 2]):
         said(given, "->", list(flat_settings(given)), list(flat_settings(given, ("a",), "a")))
     for section in (
