@@ -69,13 +69,14 @@ def defaults_of(name, function):
 
 
 def constants_of(module):
-    """Names of the constants that a module gives a value: none that it imports, and none that is filled later."""
+    """Names of the constants that a module gives a value: none that it imports, is filled later or drawn by chance."""
     for statement in ast.parse(inspect.getsource(module)).body:
         if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
-            filled_later = not getattr(statement.value, "elts", getattr(statement.value, "keys", True))
+            differs = not getattr(statement.value, "elts", getattr(statement.value, "keys", True))
+            differs |= "secrets." in ast.unparse(statement.value)
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
             names = [each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)]
-            yield from (name for name in names if re.fullmatch(r"_?[A-Z]\w+", name) and not filled_later)
+            yield from (name for name in names if re.fullmatch(r"_?[A-Z]\w+", name) and not differs)
 
 
 def told_of(module):

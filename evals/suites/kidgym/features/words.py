@@ -14,7 +14,7 @@ from evals.suites.kidgym.mistakes import Step
 
 DIRECTIONS: Final = tuple(RING)
 NAME: Final = re.compile(
-    rf"\b(?:{'|'.join(sorted(map(re.escape, {words(name) for name in SPRITES}), key=len, reverse=True))})\b"
+    rf"\b(?:{'|'.join(sorted(map(re.escape, dict.fromkeys(map(words, SPRITES))), key=len, reverse=True))})\b"
 )
 DIRECTION: Final = re.compile(rf"\b(?:{'|'.join(sorted(DIRECTIONS, key=len, reverse=True))})\b")
 _WAY: Final = re.compile(r"\b(?:counter)?clockwise\b")
