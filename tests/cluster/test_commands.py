@@ -506,6 +506,7 @@ def test_notes_are_written_listed_exported_removed_and_read_again(run_dir, tmp_p
     assert notes("--export", str(file))[0] == 2, "is there already"
     odd = next(note.id for note in NotesFile(run_dir).read().notes if note.tag == "odd")
     assert notes("--remove", odd[:6].upper()) == (0, f"removed note {odd}\n")
+    assert "1 of 1 notes" in notes()[1] and "this is odd" not in notes()[1]
     assert "0 notes added, 2 were there or had been removed" in notes("--import", str(file))[1]
     several = SimpleNamespace(
         path=run_dir / "notes", read=lambda: SimpleNamespace(notes=[Mock(id="ab12"), Mock(id="ab34")])
