@@ -10,6 +10,7 @@ from evals.sessions.session import Session
 from evals.suite import unassigned_games, words_for_people
 from evals.suites.kidgym import KidGymSuite
 from evals.suites.kumo import KumoSuite
+from evals.suites.kumo.likely import KumoLikelySuite
 from evals.suites.multistar import MultiStarSuite
 from tests.golden import check_golden, digest
 
@@ -19,6 +20,7 @@ SUITES = {
     "kumo without a limit": KumoSuite(
         domains=("medical",), difficulties=("easy",), tasks_per_domain=1, repeats=1, tell_budget=False
     ),
+    "kumo likely": KumoLikelySuite(domains=("medical",), difficulties=("easy",), tasks_per_domain=1, repeats=1),
     "multistar": MultiStarSuite(subtask="direct", configurations=("center_single",), puzzles=1, reply="text"),
     "multistar labels": MultiStarSuite(
         subtask="direct", configurations=("distribute_four",), puzzles=1, styles=("structured",)

@@ -53,11 +53,14 @@ ALWAYS = "- Whichever it is: {outcomes}"
 PROMPT_FINGERPRINT = stable_hash(RULES, ASK, START, OUTCOME, LINE, ALWAYS, UNREAD, CUT_OFF)
 """Part of every episode's fingerprint: runs under other words are other runs."""
 
-FOR_PEOPLE = {
-    RULES[RULES.index("- A reply that") : RULES.index("- Naming a wrong")]: "",
-    ASK[ASK.index(" Explain your reasoning") :]: "",
-}
-"""Passages that people, who choose from a menu, are not shown, each with what stands in its place."""
+
+def for_people(domain: Domain) -> dict[str, str]:
+    """Passages that people, who choose from a menu, are not shown, each with what stands in its place."""
+    asked = _ask(domain)
+    return {
+        RULES[RULES.index("- A reply that") : RULES.index("- Naming a wrong")]: "",
+        asked[asked.index(" Explain your reasoning") :]: "",
+    }
 
 
 def book(task: LikelyTask) -> str:

@@ -21,7 +21,7 @@ from evals.suite import Column, Suite, check_plan_size
 from evals.suites.kumo.levels import check_sizes, is_level, most_drawn, size_of
 from evals.suites.kumo.likely.play import COLUMNS, play_likely, search_of
 from evals.suites.kumo.likely.players import SHORTCUTS
-from evals.suites.kumo.likely.prompts import FOR_PEOPLE, PROMPT_FINGERPRINT, opening
+from evals.suites.kumo.likely.prompts import PROMPT_FINGERPRINT, for_people, opening
 from evals.suites.kumo.likely.score import likely_tables
 from evals.suites.kumo.likely.view import view_likely
 from evals.suites.kumo.searched_game import check_once, domain_of
@@ -52,6 +52,7 @@ class KumoLikelySuite(Suite):
 
     name: ClassVar[str] = "kumo_likely"
     title: ClassVar[str] = "KUMO with likelihoods"
+    people_version: ClassVar[int] = 2
     license: ClassVar[str] = "MIT"
     columns: ClassVar[Mapping[str, Column]] = COLUMNS
     shortcuts: ClassVar[Mapping[str, str]] = SHORTCUTS
@@ -106,7 +107,7 @@ class KumoLikelySuite(Suite):
 
     def for_people(self, turn: Turn) -> Chat:
         """The rules and questions without the form of a written answer."""
-        return reworded(turn.chat, FOR_PEOPLE)
+        return reworded(turn.chat, for_people(domain_of(self._source(turn.episode.task))))
 
     def results(self, run: RunData, section: Section) -> Iterable[Table]:
         """Points and log loss; diagnostics: which decisions lost points, and how sure answers are."""

@@ -8,6 +8,7 @@ import math
 import sys
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from envs.kidgym import TASKS, make, solve
@@ -37,6 +38,7 @@ from evals.suites.kidgym import (
     variants,
 )
 from evals.suites.kidgym.example import worked_example
+from evals.suites.kidgym.games import Games
 from evals.suites.kidgym.reasons import reason
 from evals.suites.kidgym.templates import load_templates
 from evals.tables import WRITERS
@@ -175,6 +177,28 @@ def test_what_loses_games_is_what_it_was(variant):
         refused = [sum(extra[f"refused_{why}"] for extra in told) for why in ("steps", "blocked", "misfit", "full")]
         parts.append(f"{task}: {dict(sorted(kinds.items()))} {refused} {[extra['miscount'] for extra in told]}")
     check_golden(f"kidgym_mistakes_{variant}", "\n".join(parts))
+
+
+def games_of(marks):
+    """Games by their marks: Won, Lost, Failed, Invalid, Cut off twice; - for one that has not been played."""
+    told = [(each in "WLIC", each == "F", each == "W", each == "I", place + 1.0) for place, each in enumerate(marks)]
+    return Games(*map(np.array, zip(*told, strict=True)), np.array([2 * (each == "C") for each in marks]))
+
+
+def test_scores_of_games_told_by_their_marks_are_those_on_record():
+    cells = {}
+    names = [f"{task}{end}" for end in ("", "-balanced") for task in ("CL", "SE", "MMA", "MDE", "MFI")]
+    for number, (task, level) in enumerate(itertools.product(names, "123")):
+        if task != "SE-balanced":
+            cells["m", "cot", task, level] = games_of(("WWLW", "WIC-", "LFWL", "WW")[number % 4])
+    cells |= {("m", "zero_shot", "CL-published", level): games_of("WLLF"[: int(level) + 1]) for level in "123"}
+    cells |= {("m", "zero_shot", "SE", "1"): games_of("FF-"), ("n", "cot", "CL", "4"): games_of("--")}
+    for player, marks in (("first_option", "WLLL"), ("ignores_rule", "WWLF")):
+        cells |= {(player, mode, "SO", "2"): games_of(marks[start:]) for start, mode in enumerate(("cot", "zero_shot"))}
+    tables = (score._capability_table, score._success_table, score._reference_table)
+    told = [WRITERS[".md"](table(cells)) for table in tables]
+    told += [WRITERS[".md"](score._capability_table({}))]
+    check_golden("kidgym_scores_of_marks", "\n".join(told))
 
 
 MODULES = (

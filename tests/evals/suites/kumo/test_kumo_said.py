@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import math
 import random
+from types import SimpleNamespace
 
 from envs.kumo import Action, OptimalSearch, State, load_domain
 from evals.presentation import Presentation
@@ -13,6 +14,7 @@ from evals.suites.kumo import (
     features,
     judge,
     levels,
+    memory,
     optima,
     presentation,
     prompts,
@@ -51,6 +53,8 @@ def test_functions_on_texts_say_what_is_on_record():
         "published": published,
         "validate": validate,
         "medical": load_domain("medical"),
+        "memory": memory,
+        "SimpleNamespace": SimpleNamespace,
     }
     check_said("kumo_said", {**names, **globals(), **more}, plain)
 
