@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from evals.analysis import compare, forest
+from evals.analysis import compare, forest, samples
 from evals.analysis.compare import Side
 from evals.analysis.differences import differences_table, flat_settings
 from evals.analysis.evidence import evidence_table
@@ -13,7 +13,7 @@ from evals.analysis.forest import forest_figure
 from evals.analysis.fresh import fresh_table, plays_other_games, seeds_of
 from evals.analysis.labels import run_labels, run_names
 from evals.analysis.recorded import RecordedPlayer, stored_reply
-from evals.analysis.rescore import changes_table, planned_anew, rescore, rescored_run, rescored_table
+from evals.analysis.rescore import Rescored, changes_table, planned_anew, rescore, rescored_run, rescored_table
 from evals.analysis.retest import Again, agreement_table, disagreement_table, label_shift, sample_turns_to_ask
 from evals.analysis.samples import sample_turns
 from evals.conversation import PlayedTurn, Record
@@ -23,7 +23,7 @@ from evals.suite import Column, ledger_columns
 from evals.suites.bundle import Bundle
 from evals.summary.paired import column_measure
 from evals.tables import Table
-from evals.types import Episode, LabelScores, Outcome, Reply, Turn, message
+from evals.types import Episode, LabelScores, Outcome, PlayerError, Reply, Turn, message
 from tests.golden import plain
 from tests.said import Said
 from tests.toy import OPTIONS, ToySuite
@@ -216,6 +216,7 @@ def test_what_differs(capsys):
         "told by one": {"r1": {"a": {"shots": 0}}, "r2": {"a": {"shots": 4}}},
         "switches": {"r1": {"enable_long_thought": True}, "r2": {"enable_long_thought": False}},
         "numbers": {"r1": {"top_k": 1, "classes": 1.5}, "r2": {"top_k": 2, "classes": 2}},
+        "numbers of two words": {"r1": {"max_tokens": 5}, "r2": {"max_tokens": 7}},
         "lists": {"r1": {"x": ["a", 1], "y": ""}, "r2": {"x": [], "y": "z"}},
         "one is named": {"r1": {"x": 1, "name": "N"}, "r2": {"x": 2}},
         "alike": {"r1": {"x": 1}, "r2": {"x": 1}, "r3": {"x": 1, "name": "r1"}},
@@ -294,8 +295,36 @@ def test_replies_played_again(capsys, monkeypatch):
     for row in rescored_run(found, run).episodes([*names, "toy.right"]).to_pylist():
         said(*row.values())
     assert not any(pa.concat_tables(found.rows)["turns"].to_pylist())
+    long = "begins with this, " + "and goes on " * 9 + "until its end"
+    tell(
+        changes_table,
+        Rescored(changes=[("e" * 13, 2, long, "old", "r", None, "s"), ("f", 0, " a ", None, "", "b", "t")]),
+        9,
+    )
+
+    async def gives_up(self, episode, conversation):
+        raise PlayerError("anew", "suite")
+
+    monkeypatch.setattr(Reads, "play", gives_up)
+    failed = pa.concat_tables(rescore(suite, anew, rows[:9]).rows).to_pylist()
+    for row, was in zip(failed, rows, strict=False):
+        said("was", was["error"] or was["status"], "is", row["error"], row["error_kind"])
     monkeypatch.setattr(Reads, "play", lambda self, episode, conversation: 1 / 0)
     said.tried("a suite that fails", rescore, suite, anew, rows)
+
+    chats = [(message("system", "S"), message("user", each)) for each in "ab"]
+    chats += [(*chats[1], message("assistant", "red"), message("user", "c")), chats[0][:1], (message("user", "a"),)]
+    apart = [PlayedTurn(Turn(odd, number, chat), Reply("red")) for number, chat in enumerate(chats)]
+    stored = records_to_table(
+        [Record(odd, Outcome(True, 1, 1.0, {"right": 1}), "", tuple(apart), 1.0)], ledger_columns(TOY)
+    )
+    for order in ([0, 1, 2, 3, 4], [4, 2, 0, 3, 1], [2, 3]):
+        again = RecordedPlayer(stored.to_pylist()[0])
+        assert [again.chat(number) for number in order] == [chats[number] for number in order]
+    parts = [{"text": "", "picture": None}, {"text": None, "picture": "drawn"}, {"text": "said", "picture": None}]
+    shown = {**stored.to_pylist()[0], "status": "done"}
+    shown["turns"] = [{**shown["turns"][0], "prompt": [{"role": "user", "parts": parts}]}]
+    said(*(plain(each) for each in samples._turns(TOY, shown)))
 
     row = {**rows[0], "turns": [{**turn, "labels": None} for turn in rows[0]["turns"]]}
     said(plain(stored_reply(row["turns"][0])))
@@ -303,7 +332,7 @@ def test_replies_played_again(capsys, monkeypatch):
     scored |= {"label_mass": 0.75, "argmax_is_label": False, "exact": True}
     said(plain(stored_reply(scored)))
     said(RecordedPlayer({**row, "turns": []}).diverged)
-    for logprobs in ((-0.5, -2.0), (-0.75, -2.0), (-0.25, -3.5), None):
+    for logprobs in ((-0.5, -2.0), (-0.75, -2.0), (-0.25, -3.5), (-0.125, -2.0), None):
         scores = LabelScores(logprobs, 1.0, True) if logprobs else None
         said(
             label_shift(scored, Reply("A", label_scores=scores)),
