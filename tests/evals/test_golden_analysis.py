@@ -2,6 +2,7 @@
 
 import dataclasses
 from typing import ClassVar
+from unittest.mock import AsyncMock
 
 import pyarrow as pa
 
@@ -302,29 +303,12 @@ def test_replies_played_again(capsys, monkeypatch):
         9,
     )
 
-    async def gives_up(self, episode, conversation):
-        raise PlayerError("anew", "suite")
-
-    monkeypatch.setattr(Reads, "play", gives_up)
+    monkeypatch.setattr(Reads, "play", AsyncMock(side_effect=PlayerError("anew", "suite")))
     failed = pa.concat_tables(rescore(suite, anew, rows[:9]).rows).to_pylist()
     for row, was in zip(failed, rows, strict=False):
         said("was", was["error"] or was["status"], "is", row["error"], row["error_kind"])
     monkeypatch.setattr(Reads, "play", lambda self, episode, conversation: 1 / 0)
     said.tried("a suite that fails", rescore, suite, anew, rows)
-
-    chats = [(message("system", "S"), message("user", each)) for each in "ab"]
-    chats += [(*chats[1], message("assistant", "red"), message("user", "c")), chats[0][:1], (message("user", "a"),)]
-    apart = [PlayedTurn(Turn(odd, number, chat), Reply("red")) for number, chat in enumerate(chats)]
-    stored = records_to_table(
-        [Record(odd, Outcome(True, 1, 1.0, {"right": 1}), "", tuple(apart), 1.0)], ledger_columns(TOY)
-    )
-    for order in ([0, 1, 2, 3, 4], [4, 2, 0, 3, 1], [2, 3]):
-        again = RecordedPlayer(stored.to_pylist()[0])
-        assert [again.chat(number) for number in order] == [chats[number] for number in order]
-    parts = [{"text": "", "picture": None}, {"text": None, "picture": "drawn"}, {"text": "said", "picture": None}]
-    shown = {**stored.to_pylist()[0], "status": "done"}
-    shown["turns"] = [{**shown["turns"][0], "prompt": [{"role": "user", "parts": parts}]}]
-    said(*(plain(each) for each in samples._turns(TOY, shown)))
 
     row = {**rows[0], "turns": [{**turn, "labels": None} for turn in rows[0]["turns"]]}
     said(plain(stored_reply(row["turns"][0])))
@@ -371,6 +355,24 @@ def test_replies_played_again(capsys, monkeypatch):
             said(player, count, plain(turn))
     said(len({turn.episode for turn in sample_turns(BOTH, wide, "m", 99)}))
     said.check("replies_played_again", "evals")
+
+
+def test_chats_that_begin_anew_come_back_as_they_were_asked():
+    game = Toy().plan()[0].assigned("m", "f")
+    chats = [(message("system", "S"), message("user", each)) for each in "ab"]
+    chats += [(*chats[1], message("assistant", "red"), message("user", "c")), chats[0][:1], (message("user", "a"),)]
+    apart = [PlayedTurn(Turn(game, number, chat), Reply("red")) for number, chat in enumerate(chats)]
+    stored = records_to_table(
+        [Record(game, Outcome(True, 1, 1.0, {"right": 1}), "", tuple(apart), 1.0)], ledger_columns(TOY)
+    )
+    for order in ([0, 1, 2, 3, 4], [4, 2, 0, 3, 1], [2, 3]):
+        again = RecordedPlayer(stored.to_pylist()[0])
+        assert [again.chat(number) for number in order] == [chats[number] for number in order]
+    parts = [{"text": "", "picture": None}, {"text": None, "picture": "drawn"}, {"text": "said", "picture": None}]
+    shown = {**stored.to_pylist()[0], "status": "done"}
+    shown["turns"] = [{**shown["turns"][0], "prompt": [{"role": "user", "parts": parts}]}]
+    said = [(each.pictures, each.prompt) for each in samples._turns(TOY, shown)]
+    assert said == [(("drawn",), "[user]\n\nsaid")]
 
 
 def plan_from(run):
