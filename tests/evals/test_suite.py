@@ -21,11 +21,16 @@ from evals.suite import (
     MOST_EPISODES,
     Needs,
     Suite,
+    built_in_names,
     built_in_players,
     check_plan_size,
+    counting_pictures,
     ledger_columns,
+    people_fingerprint,
+    picture_tokens,
     plan_for,
     play_episode,
+    unassigned_games,
 )
 from evals.suite_results import suite_figures, suite_results, suite_view
 from evals.suites.bundle import Bundle
@@ -111,6 +116,83 @@ def test_the_players_without_a_model_are_the_built_in_ones_and_the_shortcuts():
     assert built_in_players(ToySuite()) == BUILT_IN_PLAYERS
     both = Bundle("both", (ToySuite(), Coins()))
     assert built_in_players(both) == {"cheat": ShortcutPlayer("cheat"), **BUILT_IN_PLAYERS}
+
+
+class OnRecord(Coins):
+    """Has players of its own: one takes the oracle's name, one plays the first game only."""
+
+    name = "on record"
+    people_version = 5
+    missing: ClassVar[Exception | None] = None
+
+    @property
+    def players(self):
+        if self.missing:
+            raise self.missing
+        return {"oracle": "own", "cheat": "own", "replay": f"replay of {self.count}"}
+
+    def plays(self, player, episode):
+        return episode.index == 0
+
+
+class Later(OnRecord):
+    name = "later"
+    people_version = 6
+
+
+def test_a_suites_own_players_stand_behind_the_built_in_ones_and_its_shortcuts():
+    both = Bundle("both", (OnRecord(count=1), Later(count=2)))
+    own = {"replay": "replay of 2", "cheat": ShortcutPlayer("cheat")}
+    assert built_in_players(both) == {**own, **BUILT_IN_PLAYERS}
+    assert built_in_names(both) == {*own, *BUILT_IN_PLAYERS}
+
+
+@pytest.mark.parametrize("error", [ValueError("no such file"), FileNotFoundError("gone"), PermissionError("not ours")])
+def test_names_of_players_whose_files_are_missing_here_are_left_out(error, monkeypatch):
+    monkeypatch.setattr(OnRecord, "missing", error)
+    assert built_in_names(Bundle("both", (OnRecord(), ToySuite()))) == {"cheat", *BUILT_IN_PLAYERS}
+    with pytest.raises(type(error)):
+        built_in_players(OnRecord())
+
+
+def test_a_player_of_a_parts_own_plays_what_the_last_part_that_has_it_offers():
+    both = Bundle("both", (OnRecord(count=2), Later(count=3), Coins()))
+    assert [(each.suite, each.index) for each in plan_for(both, {"replay": ""})] == [("coins", 0)]
+    assert len(plan_for(both, {"m": ""})) == 7
+    assert len(plan_for(Bundle("both", (Later(count=3), Coins())), {"replay": "", "m": ""})) == 1 + 5
+
+
+@pytest.mark.parametrize("suite", [Coins(), NewCoins(), Bundle("both", (ToySuite(), NewCoins()))])
+def test_games_that_nobody_plays_yet_become_those_of_a_plan(suite):
+    games = unassigned_games(suite)
+    assert tuple(each.assigned("m", "f") for each in games) == plan_for(suite, {"m": "f"})
+    assert {each.player for each in games} == {""}
+
+
+def test_what_people_read_counts_among_what_decides_their_answers_and_the_version_does_not():
+    def told(*parts):
+        return people_fingerprint(Bundle("both", parts))
+
+    assert told(Coins()) == told(NewCoins()), "games that change have other ids anyway"
+    assert len({told(Coins()), told(OnRecord()), told(Later()), told(Coins(), OnRecord()), told(ToySuite())}) == 5
+
+
+def test_tokens_of_pictures_are_counted_by_the_rule_of_the_model_meanwhile():
+    picture = SimpleNamespace(size=(100, 57))
+    assert picture_tokens(picture) == 4 * 2, "cells of 28 pixels"
+    with counting_pictures(lambda width, height: width + 1000 * height):
+        assert picture_tokens(picture) == 57_100
+        with counting_pictures(None):
+            assert picture_tokens(picture) == 8
+        assert picture_tokens(picture) == 57_100
+    with pytest.raises(KeyError), counting_pictures(lambda width, height: 1.0):
+        raise KeyError
+    assert picture_tokens(picture) == 8
+
+
+def test_the_first_turn_is_the_first_that_is_asked_of_several():
+    turn = asyncio.run(Coins().first_turn(an_episode(1)))
+    assert (turn.number, turn.options, turn.episode) == (0, ("heads", "tails"), an_episode(1))
 
 
 def test_columns_are_stored_under_their_suites_name():

@@ -13,6 +13,7 @@ from envs.picture import Picture
 from evals import testing
 from evals.ledger.columns import Column
 from evals.suite import Needs, check_openings
+from evals.suites.bundle import Bundle
 from evals.suites.kidgym.suite import KidGymSuite
 from evals.suites.kumo.suite import KumoSuite
 from evals.suites.multistar.suite import MultiStarSuite
@@ -301,8 +302,17 @@ class Drawn(ToySuite):
 
     async def play(self, episode, conversation):
         self.looked.append(episode.index)
-        await conversation.ask((Message("user", ("Look.", Sketch(episode.index))),))
+        await conversation.ask(
+            (Message("user", ("Look.", *[Sketch(episode.index)] * (1 + (episode.task == "shapes")))),)
+        )
         raise AssertionError("was played beyond its first turn")
+
+
+class Words(ToySuite):
+    name = "words"
+
+    async def play(self, episode, conversation):
+        raise AssertionError("has no pictures")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -324,3 +334,8 @@ def test_the_first_pictures_of_each_task_and_level_are_rendered_before_a_run():
     with pytest.raises(ValueError, match=r"suite=toy: the first turn of colors, level 2, .* no drawing of number 2"):
         check_openings(Drawn(episodes=3), Drawn(episodes=3).plan())
     assert check_openings(ToySuite(), ToySuite().plan()) == 0, "a suite without pictures is not looked at"
+    Drawn.looked.clear()
+    twice = [dataclasses.replace(each, task=task) for task in ("colors", "shapes") for each in Drawn(episodes=2).plan()]
+    others = [dataclasses.replace(each, suite="words") for each in Drawn(episodes=3).plan()]
+    assert check_openings(Bundle("both", (Drawn(), Words())), [*others, *twice]) == 2 * 1 + 2 * 2
+    assert Drawn.looked == [0, 1, 0, 1], "not those of a part without pictures"
