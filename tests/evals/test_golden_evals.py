@@ -245,6 +245,18 @@ class Timed(Toy):
         return [column_measure(run, player, "seconds")]
 
 
+class Polite(Toy):
+    title = "Polite games"
+
+    def for_people(self, turn):
+        return (message("user", "Please, ", turn.chat[0].parts[0]),)
+
+
+class Quitting(Toy):
+    def plan(self):
+        sys.exit("enough")
+
+
 class Quick(Toy):
     def measures(self, run, player):
         return [dataclasses.replace(column_measure(run, player, "seconds"), better="lower")]
