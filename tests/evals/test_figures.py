@@ -68,6 +68,10 @@ def test_figures_of_one_name_are_joined():
     ]
     assert [each.name for each in joined(lines)[0].series] == ["chance", "p", "q"]
     assert len(joined([one, lines[0]])) == 2
+    known = [
+        dataclasses.replace(each, series=(dataclasses.replace(each.series[0], reference=True),)) for each in (one, two)
+    ]
+    assert [each.reference for each in joined(known)[0].series] == [True]
 
 
 cells = st.dictionaries(st.tuples(*map(st.sampled_from, ("PQ", "ab", "xyz"))), st.floats(0, 1), max_size=12)
@@ -122,6 +126,12 @@ def test_every_kind_is_drawn_and_one_of_them_in_every_form_and_the_same_each_tim
         assert draw(made, "svg") == svg and draw(made, "pdf")[:4] == b"%PDF"
         with Image.open(io.BytesIO(draw(made, "png"))) as picture:
             assert picture.info["dpi"] == pytest.approx((300, 300), abs=0.5)
+
+
+def test_a_picture_for_screens_has_300_dots_an_inch():
+    made = Figure("f", "F", "lines", (KINDS["lines"],), "x", "y", (0, 1))
+    with Image.open(io.BytesIO(draw(made, "png"))) as picture:
+        assert picture.width == 975 and picture.info["dpi"] == pytest.approx((300, 300), abs=0.5)
 
 
 def test_no_date_of_a_build_system_is_read(monkeypatch):

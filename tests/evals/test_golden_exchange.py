@@ -18,6 +18,8 @@ from evals.exchange import huggingface
 from evals.exchange.carried import PLANNED, carry_episode, carry_source
 from evals.exchange.every_eval_ever import _model_info
 from evals.exchange.huggingface import export_huggingface
+from evals.exchange.inspect_log import export_inspect
+from evals.exchange.lm_eval import export_lm_eval
 from evals.exchange.public import left_out, places_of, public_error, public_model, public_settings
 from evals.exchange.scores import main_score, scores_of
 from evals.exchange.source import as_text, game_key, messages_of, safe_name, sources_of
@@ -36,7 +38,7 @@ from evals.suites.bundle import Bundle
 from evals.summary.paired import column_measure
 from evals.types import Episode, LabelScores, Message, Outcome, Reply, Turn, message
 from tests.evals.test_exchange import WRITE, as_lines
-from tests.evals.test_records import Patch
+from tests.evals.test_records import Patch, an_episode
 from tests.golden import check_said, plain
 from tests.runs import records_of
 from tests.said import Said
@@ -68,6 +70,10 @@ class Plain(ToySuite):
     """Without a license."""
 
     title: ClassVar[str] = "Plain games"
+
+
+class Dashed(Plain):
+    name = "toy-x"
 
 
 ODD = Bundle("both", (Odd(), Plain()))
@@ -229,6 +235,60 @@ def test_odd_runs_for_the_hub(tmp_path, capsys, monkeypatch):
         monkeypatch.setattr(huggingface, "_row", lambda source, row: row)
         said(sizes, [len(batch) for batch in huggingface._batches(fakes)])
     said.check("odd_runs_for_the_hub", "evals")
+
+
+def test_a_source_began_with_the_first_session_and_has_the_versions_of_the_last(tmp_path):
+    sessions = [
+        {"id": "a", "began": "2030-01-02T03:04:05+02:00", "raycade": "1", "vllm": "2"},
+        {
+            "id": "b",
+            "began": "2031-01-02T03:04:05",
+            "complete": "x",
+            "retry": "y",
+            "raycade": "3",
+            "count": 4,
+            "of": {},
+        },
+    ]
+    plan = [an_episode(index, suite="toy", task="a", player=player) for player in ("m", "oracle") for index in range(2)]
+    asked = (message("user", "abc" * 1000),)
+    records = [
+        Record(
+            each,
+            Outcome(each.index == 0, 1, extra={"right": 1}),
+            "",
+            (PlayedTurn(Turn(each, 0, asked), Reply("red")),),
+            1.0,
+        )
+        for each in plan
+    ]
+    rows = records_to_table(records, ledger_columns(Plain()))
+    settings = {
+        "suite": {"suites": [{"type": "other"}, {"type": "none"}], "type": "toy"},
+        "model": {"name": "m", "engine": {"type": "vllm"}},
+        "history": {"reasoning": "kept", "api_key": 1},
+        "decoding": "free",
+    }
+    run = RunData.of_tables(plan_to_table(plan), rows, settings)
+    model, oracle = sources_of(dataclasses.replace(run, sessions=sessions), Plain())
+    assert (model.began, model.versions) == ("2030-01-02T03:04:05+02:00", {"raycade": "3"})
+    assert model.moment.isoformat() == "2030-01-02T03:04:05+02:00"
+    for began, moment in (("2031-01-02T03:04:05", "2031-01-02T03:04:05+00:00"), ("", "1970-01-01T00:00:00+00:00")):
+        assert dataclasses.replace(model, began=began).moment.isoformat() == moment
+    assert (model.model, oracle.model) == ({"name": "m", "engine": {"type": "vllm"}}, {})
+    assert model.section == settings["suite"], "the sections of a bundle are others' where there is one suite only"
+    assert (model.asked, model.decoding) == ({"history": {"reasoning": "kept"}}, "free")
+    [whole] = scores_of(model)
+    assert (whole.name, whole.cell, whole.estimate.n) == ("success", (), 2), "one cell is what all of it says already"
+    [file] = export_inspect(model, tmp_path)
+    with zipfile.ZipFile(tmp_path / file) as archive:
+        [sample, _] = [json.loads(archive.read(each)) for each in archive.namelist() if each.startswith("samples/")]
+        [listed, _] = json.loads(archive.read("summaries.json"))
+    assert (sample["input"], listed["input"]) == (("abc" * 1000)[:2000], ("abc" * 1000)[:200])
+    names = [path.name for path in export_lm_eval(dataclasses.replace(model, suite=Dashed()), tmp_path)]
+    assert [name.split("_2030")[0] for name in names] == ["results_raycade_toy_x", "samples_raycade_toy_x"]
+    (old, _) = sources_of(run, Plain())
+    assert (old.began, old.versions) == ("", {})
 
 
 def test_what_leaves():
