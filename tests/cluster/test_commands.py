@@ -618,6 +618,7 @@ def test_episodes_are_completed_by_the_beginnings_of_their_ids(run_dir, tmp_path
     parsed = SimpleNamespace(run_dir=str(run_dir))
     assert completion._episodes("", parsed) == [name[:12] for name in names]
     assert completion._episodes(names[7][:9], parsed) == [names[7][:12]]
+    assert completion._episodes(names[7][1:9], parsed) == []
     monkeypatch.setattr(completion, "MOST_EPISODES", 3)
     assert completion._episodes("", parsed) == [name[:12] for name in names[:3]]
     assert completion._episodes("", SimpleNamespace(run_dir=str(tmp_path / "none"))) == []

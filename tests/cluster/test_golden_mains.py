@@ -678,6 +678,9 @@ def test_mains_that_show(said, monkeypatch, tmp_path):
     for many in (3, 4):  # of so many, those that begin otherwise are suggested, too, or not
         few = SimpleNamespace(path="RUN", planned=pa.table({"episode_id": ["abcd0", "abce1", "ffff2", "aa3"][:many]}))
         said.tried(many, show_episode.whole_id, few, "bbcd0")
+    for many in (3, 4):
+        alike = SimpleNamespace(path="RUN", planned=pa.table({"episode_id": ["a1", "a2", "a3", "a4"][:many]}))
+        said.tried(f"alike {many}", show_episode.whole_id, alike, "a")
     row = {"episode_id": "ffff2", "suite": "toy", "toy.right": 1, "other.right": 2, "toy": 3}
     run.data, run.config = Thing(said, "data", find=said.calls("find", [row])), {"suite": "section"}
     parts = [SimpleNamespace(name=name) for name in ("other", "toy")]

@@ -153,9 +153,11 @@ def test_starting_nodes(capsys, monkeypatch):
             raise OSError("unknown name")
         return [(socket.AF_INET, more["type"], 17, "", (host, port)), "another"]
 
+    late = iter([1] * 5)  # for so long nobody listens at the third port
+
     def connected(where, seconds):
         said("to", where, seconds)
-        if where[1] == 1:
+        if where[1] == 1 or (where[1] == 3 and next(late, 0)):
             raise OSError("refused")
         return Probe()
 
@@ -173,6 +175,7 @@ def test_starting_nodes(capsys, monkeypatch):
     for words in (
         *("choose 0 peer", "choose 1 peer", "choose 0 nowhere", "address peer", "listening a:2 3", "listening a:1 1"),
         *("wait a:2 5 x y", "wait a:2 5 y z", "wait a:2 1 y x w", "wait a:1 .5 x", "walk"),
+        "wait a:3 4 x w",
     ):
         said(words, "->", start_nodes.main(words.split()), f"at {clock.now:g}")
     said.check("start_nodes")
@@ -587,7 +590,7 @@ def test_closed_and_broken_streams(capsys, monkeypatch):
     for errors in ((), (full,), (broken, closed)):
         said("end", errors)
         streams.end(Stream(said, *errors))
-    for errors in ((), (full, full), (broken,), (None, broken, full)):
+    for errors in ((), (full, full), (broken,), (None, broken, full), (ConnectionResetError("reset"),)):
         said("lasting", errors)
         lasting = streams.Lasting(Stream(said, *errors))
         said(lasting.write("text"), lasting.flush(), lasting.encoding)

@@ -242,3 +242,53 @@ async def test_a_bill_above_the_bound_is_reserved_for_requests_that_are_out_alre
         await waits.end(0.5)
     else:
         assert "12.00 of 10.00" in await waits.refused()
+
+
+async def test_until_the_first_bill_all_that_is_in_flight_is_doubted():
+    spend = Spend(1.0, 1.0, cap=10.0, until_billed=10.0)
+    first, second = Paying(spend, 0.4), Paying(spend, 0.5)
+    await settle()
+    assert (first.inside, second.inside) == (True, True), "nine of ten"
+    third = Paying(spend, 0.2)
+    await settle()
+    assert not third.inside, "eleven of ten"
+    await first.end(0.3)
+    assert third.inside, "a bill has shown what requests cost"
+    await second.end(0.5)
+    await third.end(0.2)
+
+
+async def test_a_dear_bill_raises_what_is_reserved_for_others_and_a_cheap_one_lowers_nothing():
+    spend = capped()
+    first, second, third = (Paying(spend, most) for most in (5.0, 1.0, 0.5))
+    await settle()
+
+    async def in_flight():
+        return (await spend.settle(9, 0.0)).in_flight
+
+    assert await in_flight() == 6.5
+    await second.end(0.75)
+    assert await in_flight() == 5.75
+    await third.end(2.0)
+    assert await in_flight() == 5.0
+    await first.end(6.0, priced=False)
+    assert (spend.spent, await in_flight()) == (8.75, 0), "more than was reserved, where that is known"
+
+
+async def test_what_is_left_is_reserved_while_no_price_is_known():
+    spend = Spend(cap=10.0, cost_is_told=True)
+    spend.add_elsewhere(4.0)
+    only = Paying(spend, 0.0)
+    await settle()
+    assert (await spend.settle(9, 0.0)).in_flight == 6.0
+    await only.end(1.0)
+
+
+async def test_all_that_earlier_sessions_counted_is_told():
+    spend = capped()
+    for counted, price in ((2.0, 0.5), (3.0, 4.0)):
+        async with spend.payment(1.0, counted) as payment:
+            assert payment.price == counted
+            payment.price = price
+    account = await spend.settle(9, 0.0)
+    assert (account.spent, account.counted_before, account.in_flight) == (-0.5, 5.0, 0)

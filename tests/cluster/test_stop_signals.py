@@ -1,6 +1,7 @@
 """Stop signals: counted within a run, heeded at once outside of it, raised while a person plays, and put back at the end."""
 
 import asyncio
+import concurrent.futures
 import os
 import signal
 
@@ -50,6 +51,8 @@ def test_signals_are_counted_in_their_order_whoever_installs_handlers_meanwhile(
         stop_signals.check()
         handler = signal.getsignal(signal.SIGUSR1)
         assert signal.signal(signal.SIGUSR1, signal.SIG_DFL) is handler, "as Ray does while it starts"
+        with concurrent.futures.ThreadPoolExecutor(1) as thread, pytest.raises(ValueError, match="main thread"):
+            thread.submit(signal.signal, signal.SIGUSR1, signal.SIG_DFL).result()
         signal.signal(signal.SIGUSR2, lambda *_: None)
         assert signal.getsignal(signal.SIGUSR2) is not signal.SIG_DFL, "other signals are others' own"
         for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
