@@ -152,6 +152,12 @@ async def test_an_answer_is_a_reply_with_its_counts():
     whole = ready()
     whole._tokens.lossless = False
     assert (await whole.complete(Request("a", "p"))).text == "red" and whole.asked[0][1]["detokenize"]
+    marked = ready(skip_special_tokens=False)
+    assert (await marked.complete(Request("a", "p"))).text == "red", "special tokens are in the text alone"
+    warm = ready()
+    for length in (29, 3):
+        await warm._complete(Request("warm-up", "p" * length), 0.0, 16)
+    assert [parameters["max_tokens"] for _, parameters, *_ in warm.asked] == [1, 16], "no more than there is room for"
 
 
 async def test_a_reply_after_a_parsed_thought_is_whole_text_with_the_template_s_arguments():

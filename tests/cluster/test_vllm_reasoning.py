@@ -24,3 +24,13 @@ def test_all_known_marks_may_be_opened_by_a_template(marks):
     assert (reply.text, reply.reasoning, reply.reasoning_tokens) == ("red", "hm", len(said) - 3)
     cut = reasoning.separate(Reply("hm"), Characters().encode("hm"), opened)
     assert (cut.text, cut.reasoning) == ("", "hm")
+
+
+def test_a_thought_s_tokens_end_behind_its_mark_or_where_the_answer_s_begin():
+    count = Reasoning(None, Characters(), None, {})._count
+    end, answer = Characters().encode(THINKING_MARKS[0][1]), Reply("red")
+    for ids, counted in (
+        *(([1, 2, *end], 2 + len(end)), ([1, *end, 2, *end, 3], 2 + 2 * len(end)), (end, len(end))),
+        *(([1] * 5, 2), ([1] * 3, 0), ([1], 0), ([], 0)),
+    ):
+        assert (count(answer, ids), count(Reply(""), ids)) == (counted, len(ids)), ids
