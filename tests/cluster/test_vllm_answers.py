@@ -353,6 +353,8 @@ async def test_facts_are_those_that_every_version_tells():
     of_cache = {"cache_tokens": 144, "largest_concurrency": 1.5}
     of_workers = {"attention_backend": "FLASH", "compile_seconds": 3.0, "graph_seconds": 5.0}
     assert await vllm_facts.facts_of(engine) == {"model_runner": "V2", **told, **of_cache, **of_workers}
+    workers[:] = [{"attention_backend": "FLASH", "compile_seconds": 0.0, "graph_seconds": 0.0}]
+    assert (await vllm_facts.facts_of(engine))["graph_seconds"] == 0.0, "known, and none"
     del config.use_v2_model_runner, cache.kv_cache_size_tokens, cache.kv_cache_max_concurrency
     workers.clear()
     assert await vllm_facts.facts_of(engine) == {"model_runner": "V1", **told}
