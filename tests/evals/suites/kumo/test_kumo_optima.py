@@ -1,5 +1,6 @@
 """Perfect play that is kept beside the code is perfect play, and is there for all that everyone plays."""
 
+import contextlib
 import dataclasses
 import os
 import random
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -68,6 +70,21 @@ def test_the_file_is_brought_up_to_date_without_searching_again(tmp_path, monkey
     assert list(optima.known_optima()) == sorted(optima.known_optima())
     assert set(optima.known_optima()) == {optima.game_key(task) for task in tasks[1:]}
     assert searching.optimal_play(tasks[2]) == OptimalSearch(tasks[2]).rollout()
+
+
+def test_what_was_found_stays_where_a_later_search_fails(tmp_path, monkeypatch):
+    monkeypatch.setattr(optima, "OPTIMA", tmp_path / "optima.json")
+    monkeypatch.setattr(optima, "known_optima", optima.known_optima.__wrapped__)
+    tasks = [puzzle.task for puzzle in puzzles_of("music", "easy", 50)[:2]]
+
+    def found(function, given):
+        yield function(given[0])
+        raise MemoryError
+
+    monkeypatch.setattr(optima, "process_pool", lambda processes: contextlib.nullcontext(SimpleNamespace(map=found)))
+    with pytest.raises(MemoryError):
+        optima.update(tasks)
+    assert [*optima.known_optima()] == [optima.game_key(tasks[0])] and [*tmp_path.iterdir()] == [optima.OPTIMA]
 
 
 def new_task(index=0):

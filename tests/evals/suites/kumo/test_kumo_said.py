@@ -12,6 +12,7 @@ from evals.suites.kumo import (
     KumoSuite,
     diagnose,
     features,
+    figures,
     judge,
     levels,
     memory,
@@ -27,7 +28,8 @@ from evals.suites.kumo import (
 from evals.suites.kumo.lab.analysis import correlation, graphs
 from evals.suites.kumo.lab.pipeline import configure, dialogue, items, model_text, proposals, reading, repair, tables
 from evals.suites.kumo.lab.trajectories import reasons
-from evals.suites.kumo.likely import chances
+from evals.suites.kumo.likely import KumoLikelySuite, chances
+from evals.suites.kumo.repeats import Run
 from tests.envs.kumo_games import random_game
 from tests.evals.suites.kumo.test_kumo_judge import GAME, TWO
 from tests.golden import check_golden, check_said, plain
@@ -43,6 +45,16 @@ GAMES = {"one": GAME, "two": TWO, "numbers": NUMBERS, "nine": random_game(random
 MODULES = [configure, correlation, diagnose, dialogue, graphs, items, levels, model_text, optima, prompts, proposals]
 
 
+def runs_of(*lines):
+    """Runs ``player difficulty domain``, each with a mark: won, lost, or - where it has not been played."""
+    found = []
+    for number, line in enumerate(lines):
+        player, difficulty, domain, mark = line.split()
+        status = "" if mark == "-" else "done"
+        found.append(Run(f"{number}", player, difficulty, domain, number, status, mark == "W", 2, 0, False, 9, 6, 3))
+    return found
+
+
 def test_functions_on_texts_say_what_is_on_record():
     names = {}
     for module in (*MODULES, reading, repair, chances, searched_game, tables):
@@ -53,8 +65,11 @@ def test_functions_on_texts_say_what_is_on_record():
         "published": published,
         "validate": validate,
         "medical": load_domain("medical"),
+        "figures": figures,
         "memory": memory,
         "SimpleNamespace": SimpleNamespace,
+        "KumoLikelySuite": KumoLikelySuite,
+        "runs_of": runs_of,
     }
     check_said("kumo_said", {**names, **globals(), **more}, plain)
 
