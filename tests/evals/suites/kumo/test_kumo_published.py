@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from envs.kumo.published import import_checkout, open_domain
+from envs.kumo.published.importing import size_name
 from evals.ledger.records import chat_of, plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
 from evals.players import OraclePlayer
@@ -29,7 +30,7 @@ from evals.suites.kumo.repeats import Run, join_runs
 from evals.suites.kumo.settings import MAIN_DOMAINS
 from evals.suites.kumo.transcripts import lines_without_a_task, stored_run, transcript_domains
 from evals.tables import WRITERS
-from evals.types import PlayerError, Reply
+from evals.types import Episode, PlayerError, Reply, Turn
 from tests.envs.kumo_checkout import FOUR, reply, write_checkout, write_transcripts
 from tests.golden import check_golden, digest, plain
 
@@ -460,3 +461,20 @@ def test_imported_runs_and_their_record_are_told_as_on_record(replayed, source, 
             list(suite_of(source, transcripts=where).players)
     parts += ["", WRITERS[".md"](compared_with_the_record())]
     check_golden("kumo_transcripts", "\n".join(parts))
+
+
+def test_a_transcript_is_replied_in_turn_and_its_tokens_come_with_the_last_reply(tmp_path):
+    run = {"generated_text": ["one", None, "three"], "consumed_tokens": "70", "seed": 9}
+    folder = tmp_path / f"results/m/VanillaAgent/PondEnv/{size_name(4, 6)}"
+    folder.mkdir(parents=True)
+    (folder / "eval_times=5.jsonl").write_text(json.dumps({"trajectories": [run], "seed": 2}) + "\n")
+    player, told = transcripts.TranscriptPlayer(str(tmp_path)), []
+    for number in range(3):
+        episode = Episode("kumo", "pond", "easy", "", 2, 0, 7, "f", 9, player="m")
+        said = asyncio.run(player.reply(Turn(episode, number, ())))
+        told.append((said.text, said.finish, said.prompt_tokens, said.completion_tokens))
+    assert told == [("one", "stop", 0, 0), ("", "length", 0, 0), ("three", "stop", 70, 0)]
+    with pytest.raises(PlayerError, match="ended here"):
+        asyncio.run(player.reply(Turn(episode, 3, ())))
+    with pytest.raises(PlayerError, match="no transcript of pond easy task 9"):
+        stored_run(str(tmp_path), "m", "pond", "easy", 9, 0)
