@@ -20,6 +20,7 @@ from envs.kidgym import make
 from evals.conversation import Conversation
 from evals.human import HumanPlayer, QuitError, human_name, is_human
 from evals.human.browser import HOST, Browser, listen
+from evals.human.player import _known
 from evals.human.terminal import Terminal, can_draw, option_index
 from evals.suite import play_episode
 from evals.types import PlayerError, Turn, message
@@ -108,6 +109,25 @@ async def test_a_chat_that_begins_anew_has_no_past():
     for number, text in enumerate(("One", "Two")):
         await player.reply(turn(message("system", "Rules."), message("user", text), number=number))
     assert [(question.past, question.shown) for question in scripted.questions] == [((), ("One",)), ((), ("Two",))]
+
+
+def test_what_both_chats_begin_with_is_known_and_so_is_the_own_last_reply():
+    one, two, said, more = (
+        message("user", "One"),
+        message("user", "Two"),
+        message("assistant", "A"),
+        message("user", "B"),
+    )
+    chats = [(), (one,), (one, two), (two, one), (one, said), (one, said, more), (one, said, more, said)]
+    known = [[_known(before, chat) for chat in chats] for before in chats[:6]]
+    assert known == [
+        [0, 0, 0, 0, 0, 0, 0],
+        [0, 1, 1, 0, 2, 2, 2],
+        [0, 1, 2, 0, 2, 2, 2],
+        [0, 0, 0, 2, 0, 0, 0],
+        [0, 1, 1, 0, 2, 2, 2],
+        [0, 1, 1, 0, 2, 3, 4],
+    ]
 
 
 async def test_captions_say_what_an_option_stands_for():

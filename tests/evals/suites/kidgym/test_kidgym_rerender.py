@@ -15,6 +15,7 @@ from evals.ledger.records import PARQUET_OPTIONS, chat_of, records_to_table
 from evals.players import RandomPlayer
 from evals.suite import ledger_columns, play_episode
 from evals.suites.kidgym import KidGymSuite, rerender_episode
+from evals.suites.kidgym.offer import NOT_OFFERED
 from evals.types import PlayerError, Reply
 from tests.evals.suites.kidgym.test_kidgym_play import turned_task
 
@@ -94,13 +95,45 @@ def test_an_episode_of_a_users_own_task_is_replayed_in_a_process_that_has_only_i
     del TASKS["PT"]
 
 
+class Repeating:
+    """Writes the first action of perfect play twice: the second time the game does not offer it."""
+
+    said = ""
+
+    async def reply(self, turn):
+        self.said = self.said if turn.number == 1 else turn.oracle()
+        return Reply(f"<answer>{self.said}</answer>")
+
+
+def test_a_written_action_that_was_not_offered_is_replayed_as_a_step_that_was_lost(tmp_path):
+    suite = KidGymSuite(tasks=["CL"], levels=[2], modes=["zero_shot"], episodes=1, list_actions=False)
+    (row,) = ledger_rows(tmp_path, suite, Repeating())
+    steps = rerender_episode(row).steps
+    assert row["turns"][1]["rule"] == NOT_OFFERED and row["turns"][1]["action"] not in steps[1].actions
+    assert [step.accepted for step in steps[:3]] == [True, False, True] and len(steps) == row["steps"]
+
+
+def test_games_in_a_skin_are_replayed_in_it(tmp_path):
+    folder = tmp_path / "skin"
+    folder.mkdir()
+    (folder / "wall.svg").write_text(
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 2 2"><rect width="2" height="1"/></svg>'
+    )
+    suite = KidGymSuite(tasks=["MA"], levels=[1], modes=["zero_shot"], episodes=1, skin=str(folder))
+    (row,) = ledger_rows(tmp_path, suite, RandomPlayer())
+    assert {step.frame.skin for step in rerender_episode(row).steps} == {str(folder)}
+
+
 def test_what_does_not_follow_from_the_seed_is_refused(tmp_path):
     suite = KidGymSuite(tasks=["CL"], levels=[2], modes=["zero_shot"], episodes=1)
     (row,) = ledger_rows(tmp_path, suite, RandomPlayer())
     edits = [
         ({"suite": "kumo"}, "is of suite 'kumo'"),
         ({"seed": row["seed"] + 1}, "turn 0 shows other pictures"),
-        ({"success": not row["success"]}, f"ends with success {row['success']} after {row['steps']} steps"),
+        (
+            {"success": not row["success"]},
+            f"turn {len(row['turns']) - 1} ends with success {row['success']} after {row['steps']} steps",
+        ),
         ({"steps": row["steps"] + 1}, f"ends with success {row['success']} after {row['steps']} steps"),
         ({"turns": [*row["turns"], row["turns"][-1]]}, f"turn {len(row['turns'])} was asked after the game had ended"),
         ({"turns": [{**row["turns"][0], "action": "jump"}]}, "turn 0 chose 'jump'"),

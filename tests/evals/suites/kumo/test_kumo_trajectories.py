@@ -365,6 +365,26 @@ def test_every_trajectory_replayed_wins_at_the_optimum(rows):
     assert found.domains == {(PART, "easy"): 60}
 
 
+def test_tasks_are_told_apart_by_domain_size_seed_and_number(monkeypatch):
+    module = "evals.suites.kumo.lab.trajectories.check"
+    monkeypatch.setattr(f"{module}.in_order", lambda function, items, processes: [function(list(items))])
+    monkeypatch.setattr(f"{module}.check_row", lambda row: (True, ""))
+    told = (
+        "d easy 0 1 0",
+        "d easy 0 1 1",
+        "d easy 1 1 0",
+        "d easy 1 2 0",
+        "d hard 1 2 0",
+        "d hard 1 2 1",
+        "e hard 1 2 1",
+    )
+    names = ("domain", "level", "seed", "index", "play")
+    rows = [dict(zip(names, line.split(), strict=True)) | {"actions": ["a"], "expected_tests": 0.5} for line in told]
+    found = check(rows)
+    assert (found.trajectories, found.tasks, found.won, found.tests, found.expected) == (7, 5, 7, 0, 3.5)
+    assert found.domains == {("d", "easy"): 4, ("d", "hard"): 2, ("e", "hard"): 1}
+
+
 @pytest.mark.slow
 def test_plays_of_one_task_count_as_one_task():
     found = check(made(Recipe(TIED, plays=1000), 20), processes=1)
