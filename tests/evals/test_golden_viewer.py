@@ -73,6 +73,7 @@ def asked(tmp_path_factory):
         1, [(ids[1][number], tag) for number, tag in [(0, "rare"), (3, "odd"), (0, "odd"), (0, "rare")]]
     )
     viewer.index.set_tags(1, [(ids[1][1], "other")], "study")
+    viewer.index.set_tags(0, [], "study")
     ask = client_of(viewer)
     return folder, ask, ids
 

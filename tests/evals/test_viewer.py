@@ -454,11 +454,18 @@ def test_a_search_goes_on_with_new_parts_and_of_many_the_oldest_is_forgotten(tmp
     for number in range(SEARCHES_KEPT - 1):
         searched(f"text {number}")
     assert searches.of("THE") is first and not searches.running and searches.of("") is None
+    searched("one more")
+    assert not first.stopped, "it was asked for after the others"
     others = [searched(f"other {number}")[0] for number in range(SEARCHES_KEPT)]
     assert first.stopped and not any(each.stopped for each in others)
     assert listing.page(filter_of([]), first.number, "", 0, 500)["total"] == 0
     anew, count = searched("THE")
     assert anew.number > others[-1].number and count == having("the", rows)
+    add_part(path, 3, rows, [f"part-00000{number}-test.parquet" for number in (1, 2)])
+    listing.refresh()
+    merged, count = searched("THE")
+    assert merged is anew and count == having("the", rows)
+    assert [len(merged.parts), merged.total] == [1, 1], "parts that were merged into it are gone"
 
 
 def test_an_answer_has_a_bounded_number_of_rows(ask, monkeypatch):
@@ -783,6 +790,14 @@ def test_a_merged_part_beside_those_that_it_replaces_shows_no_episode_twice(tmp_
     ask = client_of(viewer)
     assert [path.name for path, _ in viewer.index.ledger_parts()] == ["part-000002-test.parquet"]
     assert len(listed(ask)) == states(ask)["done"] == len(rows) and not states(ask)["damage"]
+    assert unread_parts(viewer.index.runs[0]) == [], "it is not looked at again and again"
+
+
+def test_a_run_without_a_plan_is_said_to_have_none(tmp_path):
+    path = write_run(tmp_path / "run", *calm_rows())
+    (path / "plan.parquet").unlink()
+    [damage] = states(client_of(open_viewer(path)))["damage"]
+    assert damage.startswith("plan.parquet: ") and "no longer in" not in damage
 
 
 def test_a_part_of_a_driver_that_had_lost_the_run_is_not_listed_unless_a_later_driver_counts_it(tmp_path):

@@ -11,6 +11,7 @@ from evals.viewer.schema.study import Study
 from evals.viewer.server import Viewer
 from evals.viewer.study import StudyPage
 from tests.evals.test_viewer import client_of, conforms
+from tests.golden import check_golden
 from tests.viewer_runs import ShortSighted, calm_rows, rows_of, study_runs, write_run
 
 
@@ -48,6 +49,24 @@ def test_a_folder_of_runs_is_shown_as_a_study_in_the_order_of_their_numbers(ask)
     assert (words["first"], budget["difference"]["mean"]) == (1, 0) and words["second"] < 0.7
     assert words["p"] <= words["holm"] and success["share"] and len(success["together"]) == 1
     assert sum(each["share"]["mean"] for each in success["variance"]) == pytest.approx(1)
+
+
+def told(value, place=""):
+    """A line for each value of an answer, numbers to four digits."""
+    if isinstance(value, dict) and value.keys() != {"mean", "low", "high", "n"}:
+        return [line for name, each in value.items() for line in told(each, f"{place} {name}")]
+    if isinstance(value, list):
+        return [line for number, each in enumerate(value) for line in told(each, f"{place} {number}")]
+    kept = value.values() if isinstance(value, dict) else [value]
+    return [f"{place}: {' '.join(f'{each:.4g}' if isinstance(each, float) else str(each) for each in kept)}".strip()]
+
+
+def test_a_study_is_told_as_on_record(ask):
+    parts = []
+    for baseline in ("", "3"):
+        answer = ask("study", baseline=baseline).json()
+        parts += [f"# Baseline {baseline or 'by default'}", *told(answer if not baseline else answer["measures"][:1])]
+    check_golden("evals_study_page", "\n".join(parts))
 
 
 def test_the_games_behind_each_share_are_found_by_its_tag(ask):
