@@ -191,6 +191,31 @@ SETTINGS = [
 ]
 
 
+@pytest.mark.parametrize("won", [True, False])
+def test_a_chain_is_won_by_its_last_answer_and_by_no_other(won):
+    suite = MultiStarSuite(**NUMBERS, priors=["none"], sweep=False)
+    asked = questions(suite, suite.plan()[0])
+
+    def choose(question, text):
+        right = won if question.stage == "final" else not won
+        return question.key if right else (question.key + 1) % len(question.options)
+
+    [record] = played(suite, Scripted(asked, choose))
+    assert record.outcome.success is won and record.outcome.steps == len(asked)
+
+
+@pytest.mark.parametrize("reply", ["text", "described"])
+def test_objects_that_are_not_there_are_told_of_every_written_reply(reply):
+    class Dreamer:
+        async def reply(self, turn):
+            wrong = next(option for option in turn.options if option != turn.oracle())
+            return Reply(f"There are two hearts. The answer is {wrong}.")
+
+    suite = MultiStarSuite(**NUMBERS, priors=["none"], reply=reply)
+    rows = rows_of(tables_of(suite, played(suite, Dreamer()))["multistar_errors"])
+    assert sum(row["wrong"] for row in rows) == sum(row["hallucination"] for row in rows) > 0
+
+
 @pytest.mark.parametrize(("render", "counts"), [("own", True), ("official", False)])
 def test_at_another_difficulty_the_last_question_counts_if_its_picture_tells_the_answer_from_the_others(render, counts):
     """Of this problem the published drawing shows two candidates alike, one of them the answer."""
