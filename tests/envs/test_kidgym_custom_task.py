@@ -81,6 +81,20 @@ def test_check_task_finds_a_game_that_cannot_be_won(example, skin, monkeypatch):
         check_task("ODD", skin=skin)
 
 
+def test_check_task_looks_at_each_level_and_at_all_that_a_game_shows(example, skin, monkeypatch):
+    task, last = example.OddOneOut, len(example.OddOneOut.budgets)
+    verdict, choices = task.verdict, task.choices
+    with monkeypatch.context() as patch:
+        patch.setattr(task, "verdict", lambda self: None if self.level == last else verdict(self))
+        with pytest.raises(AssertionError, match=f"ODD, level {last}, seed 0: nothing wins"):
+            check_task("ODD", skin=skin)
+    made = iter(range(10**6))
+    with monkeypatch.context() as patch:
+        patch.setattr(task, "choices", lambda self: choices(self)[:: 1 if next(made) % 2 else -1])
+        with pytest.raises(AssertionError, match="ODD, level 1, seed 0: made twice, it shows two different games"):
+            check_task("ODD", skin=skin)
+
+
 def test_gymnasium_knows_it_and_is_content(example, skin):
     env = gymnasium.make("raycade/KidGym-ODD-L1-v0", skin=skin, render_mode="rgb_array")
     check_env(env.unwrapped)

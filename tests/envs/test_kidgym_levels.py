@@ -52,6 +52,14 @@ def test_the_stored_chance_of_harder_levels_is_exact(task, level, variant):
     assert mean == pytest.approx(HARDER_CHANCE[task, level, variant])
 
 
+def test_gymnasium_knows_each_level_of_each_task():
+    for name, task in TASKS.items():
+        last = len(task.budgets)
+        for level in range(1, last + 1):
+            assert gymnasium.spec(environment_id(name, level)).kwargs == {"task": name, "level": level}
+        assert environment_id(name, last + 1) not in gymnasium.registry
+
+
 def test_levels_grow_by_their_rule():
     assert [len(make("CL", level, 0).scene) for level in (1, 2, 3, 4)] == [4, 6, 8, 10]
     for level in (4, 5):

@@ -5,6 +5,7 @@ import dataclasses
 import hashlib
 import io
 import itertools
+import os
 import re
 import subprocess
 import sys
@@ -509,6 +510,27 @@ def test_a_drawing_whose_process_fails_is_refused(tmp_path, monkeypatch, code, s
     expected = contextlib.nullcontext() if sound else pytest.raises(ValueError, match=r"b\.svg: takes too long")
     with expected:
         drawn_in_time.check_drawn_in_time(files)
+
+
+@pytest.mark.parametrize(("told", "named"), [(None, "a.svg"), (b"0\n", "a.svg"), (b"0\n1\n2\n", "c.svg")])
+def test_the_drawing_at_which_the_time_ends_is_named(tmp_path, monkeypatch, told, named):
+    files = [tmp_path / f"{name}.svg" for name in "abcd"]
+    for file in files:
+        file.write_text("<svg><use/></svg>")
+    files[3].write_text("<svg/>")  # which is drawn at once
+    asked = []
+
+    def run(command, **given):
+        asked.append((command[1:], given["timeout"], given["env"]["PYTHONPATH"]))
+        raise subprocess.TimeoutExpired(command, given["timeout"], told)
+
+    monkeypatch.setattr(drawn_in_time.subprocess, "run", run)
+    with pytest.raises(ValueError, match=f"{re.escape(named)}: takes too long"):
+        drawn_in_time.check_drawn_in_time(files)
+    words = ["-P", "-m", "envs.kidgym.render.drawn_in_time", *map(str, files[:3])]
+    assert asked == [(words, 61.5, os.pathsep.join(filter(None, sys.path)))]
+    drawn_in_time.check_drawn_in_time(files[3:])
+    assert len(asked) == 1
 
 
 def broken_png():
