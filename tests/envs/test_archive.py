@@ -91,6 +91,21 @@ def test_an_archive_that_unpacks_to_very_much_more_than_it_takes_is_refused(tmp_
         Archive(path)
 
 
+def test_an_archive_may_unpack_to_so_many_times_what_it_takes_if_that_is_more(tmp_path, monkeypatch):
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("a", b"x" * 5_000)
+    takes = path.stat().st_size
+    for most, ratio, fits in ((5_000, 0, True), (4_999, 0, False), (10, 5_000 // takes + 1, True), (10, 2, False)):
+        monkeypatch.setattr("envs.files.archive.MOST_UNPACKED_BYTES", most)
+        monkeypatch.setattr("envs.files.archive.MOST_UNPACKED_RATIO", ratio)
+        if fits:
+            assert Archive(path).read("a") == b"x" * 5_000
+        else:
+            with pytest.raises(FileError, match=f"at most {max(most, ratio * takes):,} are read"):
+                Archive(path)
+
+
 def test_as_many_members_of_such_sizes_as_are_allowed_are_read(tmp_path, monkeypatch):
     with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as file:
         for name, size in (("b", 1000), ("a", 700), ("c", 3)):

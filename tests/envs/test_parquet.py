@@ -1,5 +1,6 @@
 """Parquet files from outside: what would fill the memory is refused before it is read."""
 
+import os
 import re
 
 import pyarrow as pa
@@ -127,3 +128,22 @@ def test_exactly_as_much_memory_as_is_allowed_may_be_taken(tmp_path, monkeypatch
         open_parquet(path)
     monkeypatch.setattr(module, "MOST_BYTES", takes)
     assert read_parquet(path).num_rows == FEW
+
+
+def test_a_file_is_looked_at_anew_once_it_changed_or_more_of_it_is_read(tmp_path, monkeypatch):
+    path = written(tmp_path / "a.parquet", pa.table({"few": list(range(10)), "many": ["x" * 40] * 10}))
+    monkeypatch.setattr(module, "MOST_RATIO", 0)
+    monkeypatch.setattr(module, "MOST_BYTES", 1)
+    with pytest.raises(FileError, match="bytes of memory") as refused:
+        read_parquet(path, ("few",))
+    takes = int(re.search(r"would take (\d+) bytes", str(refused.value))[1])
+    monkeypatch.setattr(module, "MOST_BYTES", takes)
+    assert read_parquet(path, ("few",)).num_rows == 10
+    for columns in ((), ("many",), ("few", "many")):
+        with pytest.raises(FileError):
+            read_parquet(path, columns)
+    monkeypatch.setattr(module, "MOST_BYTES", takes - 1)
+    assert read_parquet(path, ("few",)).num_rows == 10, "nothing has changed"
+    os.utime(path, (1, 1))
+    with pytest.raises(FileError):
+        read_parquet(path, ("few",))
