@@ -292,3 +292,13 @@ async def test_all_that_earlier_sessions_counted_is_told():
             payment.price = price
     account = await spend.settle(9, 0.0)
     assert (account.spent, account.counted_before, account.in_flight) == (-0.5, 5.0, 0)
+
+
+@pytest.mark.parametrize(("told", "hinted"), [(True, False), (False, True), (None, False)])
+async def test_where_only_answers_tell_prices_the_end_says_whether_one_did_not(told, hinted):
+    spend = Spend(cap=1.0, cost_is_told=True)
+    async with spend.payment(0.0) as payment:
+        payment.price, payment.told = 1.0, told
+    with pytest.raises(SpendCapReachedError) as reached:
+        await pay(spend, 0.0)
+    assert ("an answer did not say what it cost" in str(reached.value)) is hinted
