@@ -18,6 +18,8 @@ LETTERS = [
     "**C**",
     "B: fewer objects",
     "More objects.",
+    "The left one has fewer objects.",
+    "I see that the left panel has fewer objects than the right one.",
     "The left one has 3, so the answer is C.",
     "Answer: A\nNo, answer: B",
     r"\boxed{A}",
