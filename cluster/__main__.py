@@ -9,7 +9,16 @@ if sys.argv[1:2] in (["run"], ["serve"]):
 else:
     stop_signals.silent_interrupts()
 
-from cluster.cli import main as main
+from cluster.cli import main as run_command
+
+
+def main() -> None:
+    """Run the command of this process, and exit."""
+    try:
+        run_command()
+    finally:
+        stop_signals.silent_interrupts()  # what ends with the interpreter would show a traceback
+
 
 if __name__ == "__main__":
     main()

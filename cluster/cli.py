@@ -128,6 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit; user errors end with one message and exit code 2."""
     streams.open_closed_streams()
     streams.forget_sizes_of_nothing()
+    streams.forget_windows()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # ASCII-only terminals

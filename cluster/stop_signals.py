@@ -7,7 +7,6 @@ once, which the run directory withstands at any moment. In between, signals are 
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import threading
@@ -119,6 +118,8 @@ async def unless_stopped(work: Coroutine[Any, Any, T]) -> T:
     Raises:
         StoppedError: a signal has arrived, and the work has ended.
     """
+    import asyncio  # not above: handlers are installed before anything that takes time is imported
+
     loop = asyncio.get_running_loop()
     working = loop.create_task(work)
     names: list[str] = []

@@ -27,6 +27,11 @@ def forget_sizes_of_nothing() -> None:
             del os.environ[name]
 
 
+def forget_windows() -> None:
+    """Drop the matplotlib backend that the environment names: figures are written to files, and it may not be installed."""
+    os.environ.pop("MPLBACKEND", None)
+
+
 def give_up(stream: Any) -> None:
     """Send what is written to a stream from now on, and what waits in it, to nowhere."""
     with contextlib.suppress(OSError, ValueError):

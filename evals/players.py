@@ -2,32 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import random
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
+from evals.searches import found_by
 from evals.types import LabelScores, PlayerError, Reply, Turn
-
-T = TypeVar("T")
-
-
-async def found_by(search: Callable[[], T]) -> T:
-    """What a suite's search finds. It may take seconds, and others are being played meanwhile.
-
-    Raises:
-        RuntimeError: the search raised StopIteration, which no future can hold: the episode would wait forever.
-    """
-
-    def found() -> T:
-        try:
-            return search()
-        except StopIteration as error:
-            raise RuntimeError("a search of the suite raised StopIteration") from error
-
-    return await asyncio.to_thread(found)
 
 
 class OraclePlayer:

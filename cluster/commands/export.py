@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import fcntl
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -83,35 +85,67 @@ def check_new(folder: Path, besides: str = "") -> None:
 def whole_or_nothing(folder: Path) -> Iterator[Path]:
     """A folder within a folder, to be written to; what was written is moved up at the end, unless there was an error.
 
-    After an error the folder is empty, so that the same command can write into it. A command that is killed leaves
+    After an error nothing of it is left, so that the same command can write again. A command that is killed leaves
     ``UNFINISHED``, which the next one removes.
 
     Raises:
+        UserError: another command writes there, or has just done so.
         RunFailedError: the disk is full, or cannot be written to.
     """
     unfinished = folder / UNFINISHED
+    moved: list[Path] = []
+    is_new = not folder.exists()
     try:
-        if unfinished.exists():
-            shutil.rmtree(unfinished)
-        yield unfinished
-        if unfinished.exists():
-            for each in list(unfinished.iterdir()):
-                each.rename(folder / each.name)
-            unfinished.rmdir()
+        folder.mkdir(parents=True, exist_ok=True)
+        with _only_writer(folder):
+            check_new(folder, besides=UNFINISHED)
+            try:
+                if unfinished.exists():
+                    shutil.rmtree(unfinished)
+                yield unfinished
+                if unfinished.exists():
+                    for each in list(unfinished.iterdir()):
+                        moved.append(each.rename(folder / each.name))
+                    unfinished.rmdir()
+            except BaseException:
+                for path in (*moved, unfinished):
+                    _remove(path)
+                raise
     except BaseException as error:
-        if folder.is_dir():
-            _empty(folder)
+        if is_new:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
         if isinstance(error, OSError) and disk_refuses(error):
             raise cannot_write(folder, error) from error
         raise
 
 
-def _empty(folder: Path) -> None:
-    for each in list(folder.iterdir()):
-        if each.is_dir():
-            shutil.rmtree(each, ignore_errors=True)
-        else:
-            each.unlink(missing_ok=True)
+@contextlib.contextmanager
+def _only_writer(folder: Path) -> Iterator[None]:
+    """Be the only command that writes to a folder, where its file system can tell.
+
+    Raises:
+        UserError: another one does.
+    """
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(handle)
+        raise UserError(f"--out {folder}: another command writes there; name another folder") from error
+    except OSError:
+        pass  # a network file system that locks no folders
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _write(sources: Sequence[Source], name: str, folder: Path, repository: str) -> list[Path]:

@@ -45,7 +45,7 @@ def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
         ("episodes played by the model", len(modeled)),
         ("expected model calls", round(calls)),
         ("expected prompt tokens", round(prompt_tokens)),
-        ("completion tokens (upper bound)", round(completion_tokens)),
+        ("completion tokens, full-length replies", round(completion_tokens)),
         *_prices(settings, calls, prompt_tokens, like),
     ]
     if pictures:
@@ -101,7 +101,7 @@ def _prices(settings: Settings, calls: float, prompt_tokens: float, like: Path |
         return []
     prompts = prompt_tokens * prompt_price / 1e6
     longest = calls * settings.model.sampling.max_tokens * completion_price / 1e6
-    found = [("cost of the prompts", money(prompts)), ("cost (upper bound)", money(prompts + longest))]
+    found = [("cost of the prompts", money(prompts)), ("cost, full-length replies", money(prompts + longest))]
     if like is None:
         return found
     sessions = Run(like).timings

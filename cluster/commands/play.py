@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import functools
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from cluster import stop_signals
+from cluster import stop_signals, streams
 from cluster.commands.report import report
 from cluster.commands.run import play_on_cluster, run_and_show
 from cluster.config.settings import Settings, load_settings
@@ -45,7 +46,11 @@ def main(options: argparse.Namespace) -> int:
     settings = load_settings(play_overrides(options.overrides, options.participant))
     code = run_and_show(settings, functools.partial(_play, options))
     if code == CONTINUE:  # no batch system waits for a person who quits, so the finished games are scored
-        report([settings.run_dir], full=False)
+        try:
+            report([settings.run_dir], full=False)
+            sys.stdout.flush()
+        except OSError:  # the terminal has been closed
+            streams.give_up(sys.stdout)
     return code
 
 
@@ -124,8 +129,8 @@ async def play_games(settings: Settings, games: Sequence[Episode], interface: In
     """Play one game after the other, each committed as it ends; returns whether the person stopped before the last."""
     player = HumanPlayer(interface, functools.partial(words_for_people, settings.suite))
     for number, episode in enumerate(games, 1):
-        interface.begin(number, len(games))
         try:
+            interface.begin(number, len(games))
             record = await play_episode(settings.suite, episode, player)
         except QuitError:
             return True

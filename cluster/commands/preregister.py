@@ -8,7 +8,7 @@ from cluster.config.settings import load_settings
 from cluster.console import say
 from cluster.errors import UserError, cannot_write
 from cluster.stopping.registration import check_measure, register, sha256
-from cluster.storage.durable import write_durably
+from cluster.storage.durable import create_durably
 
 
 def main(options: argparse.Namespace) -> None:
@@ -17,8 +17,9 @@ def main(options: argparse.Namespace) -> None:
     Raises:
         UserError: the settings or the measure are wrong, or the file exists.
     """
+    exists = UserError(f"{options.out}: exists; what has been registered is not written over")
     if options.out.exists():
-        raise UserError(f"{options.out}: exists; what has been registered is not written over")
+        raise exists
     if not 0 < options.alpha < 1:
         raise UserError(f"--alpha {options.alpha:g}: must be above 0 and below 1")
     settings = load_settings(options.overrides)
@@ -30,7 +31,10 @@ def main(options: argparse.Namespace) -> None:
         raise UserError("--hypothesis or --measure: is no UTF-8 text") from error
     try:
         options.out.parent.mkdir(parents=True, exist_ok=True)
-        write_durably(options.out, content)
+        try:
+            create_durably(options.out, content)
+        except FileExistsError as error:  # another command was quicker
+            raise exists from error
     except OSError as error:
         raise cannot_write(options.out, error) from error
     rule = "the whole plan" if settings.stop is None else f"stop={settings.stop.kind}"

@@ -16,6 +16,7 @@ from cluster.config.plan import make_suite
 from cluster.config.stored import stored_sections
 from cluster.console import show
 from cluster.engines.base import Engine, EngineError, EngineWaitsError
+from cluster.engines.guard import guard_of
 from cluster.errors import ResumableError, RunFailedError, UserError
 from cluster.runner.model_player import Decoding, request_for
 from cluster.storage.run_directory import RunDirectory
@@ -78,7 +79,7 @@ def retest(run: Run, share: float, seed: int = 0, overrides: Sequence[str] = ())
     jobs: list[_Job] = []
     for name, numbers in chosen.items():
         jobs += [_Job(suite, episodes[name], rows[name], number) for number in numbers]
-    with _journal(run, model) as journal:
+    with _journal(run, model) as journal, guard_of(model.engine_class):
         return asyncio.run(_ask_all(model, run.config.get("decoding") or "free", jobs, journal))
 
 

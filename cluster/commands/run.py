@@ -11,7 +11,7 @@ from typing import Any
 import ray
 import yaml
 
-from cluster import stop_signals
+from cluster import stop_signals, streams
 from cluster.commands.commits import with_commit
 from cluster.commands.report import Results, score_run, write_results
 from cluster.commands.resume import Resume, first_of_retry, scan_resume
@@ -75,7 +75,22 @@ def code_of(error: UserError | RunFailedError) -> int:
 
 
 def show_results(settings: Settings, results: Results | None) -> None:
-    """Print the headline tables, what makes them doubtful, and where everything is; for a stopped run, how to go on."""
+    """Print the headline tables, what makes them doubtful, and where everything is; for a stopped run, how to go on.
+
+    Output that takes nothing more does not change what became of the run.
+    """
+    try:
+        _show_results(settings, results)
+        sys.stdout.flush()
+    except OSError as error:
+        streams.give_up(sys.stdout)
+        if not isinstance(error, BrokenPipeError):
+            warn(
+                f"the tables cannot be printed: {error.strerror or error}; `raycade report {settings.run_dir}` shows them"
+            )
+
+
+def _show_results(settings: Settings, results: Results | None) -> None:
     if results is None:
         print(
             "stopped early; run the same command again to resume. "

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cluster.config.plan import make_suite
 from cluster.console import say, warn
 from cluster.errors import UserError, cannot_write
-from cluster.storage.durable import write_durably
+from cluster.storage.durable import is_unfinished, write_durably
 from cluster.storage.stored_run import Run, read_runs
 from envs.files import FileError, read_json, real_path
 from evals.results.entries import Outline, RunPart, outline_of, player_labels
@@ -39,22 +39,31 @@ def write_site(run_dirs: Sequence[Path], out: Path, site: Site) -> int:
     earlier = _earlier_files(out)
     labels = player_labels([_outline(name, Run(path)) for name, path in paths.items()])
     out.mkdir(parents=True, exist_ok=True)
+    for leftover in filter(is_unfinished, out.iterdir()):
+        leftover.unlink(missing_ok=True)
     games: list[str] = []
     for name, path in paths.items():
         # Opened here and given up with the next one, so that one ledger at a time is in memory.
         part, pages = _read(name, Run(path), site, labels[name])
         site.add(part)
+        games += pages
+        # Before the pages: of a command that is killed, the next one knows which files are the site's.
+        _note_files(out, [*games, *earlier])
         for file, text in pages.items():
             _write(out / file, text)
-            games.append(file)
-    files = list(games)
-    for file, text in site.pages(games):
+    shown = dict(site.pages(games))
+    files = [*games, *shown]
+    _note_files(out, [*files, *earlier])
+    for file, text in shown.items():
         _write(out / file, text)
-        files.append(file)
-    _write(out / MANIFEST, json.dumps({"files": files}, indent=1))
     for file in earlier - {*files}:
         (out / file).unlink(missing_ok=True)
+    _note_files(out, files)
     return len(files)
+
+
+def _note_files(out: Path, files: Iterable[str]) -> None:
+    _write(out / MANIFEST, json.dumps({"files": list(dict.fromkeys(files))}, indent=1))
 
 
 def _begun(run_dirs: Sequence[Path]) -> list[Path]:
@@ -101,7 +110,7 @@ def _earlier_files(out: Path) -> set[str]:
     """
     if not out.exists():
         return set()
-    if out.is_dir() and not any(out.iterdir()):
+    if out.is_dir() and all(map(is_unfinished, out.iterdir())):
         return set()
     try:
         found = read_json(out / MANIFEST)

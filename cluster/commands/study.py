@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from cluster.commands.compare import sides_of
 from cluster.commands.report import write_files
 from cluster.console import say, show
-from cluster.errors import UserError
+from cluster.errors import CONTINUE, UserError
 from cluster.storage.stored_run import Run, read_runs
 from evals.figures import Figure
 from evals.report.latex import document
@@ -90,9 +90,15 @@ def _splits(conditions: Sequence[Condition]) -> list[Table]:
 
 def _play(overrides: Sequence[str], one_at_a_time: bool) -> int:
     """Play all conditions: every combination, or the baseline and each other value alone."""
-    from cluster.commands.sweep import multirun  # imports Hydra, which a report does without
+    from cluster.commands.sweep import play_all  # imports Hydra, which a report does without
 
-    codes = [multirun(each) for each in sweeps(overrides, one_at_a_time)]
+    codes: list[int] = []
+    for each in sweeps(overrides, one_at_a_time):
+        outcomes = play_all(each)
+        codes += [outcome.code for outcome in outcomes]
+        # A stop signal is meant for the whole study.
+        if any(outcome.stopped for outcome in outcomes):
+            return CONTINUE
     say("report on the study: raycade study report RUN RUN ..., the baseline first")
     return max(codes)
 

@@ -39,10 +39,21 @@ class Outcome:
     where: str = ""
     """Its run directory."""
     error: str = ""
+    stopped: bool = False
+    """Whether a stop signal ended it, or the sweep before it began."""
 
 
 def multirun(overrides: Sequence[str]) -> int:
     """Run every combination of the overrides' comma-separated values; returns the worst exit code.
+
+    Raises:
+        UserError: see ``play_all``.
+    """
+    return max((outcome.code for outcome in play_all(overrides)), default=0)
+
+
+def play_all(overrides: Sequence[str]) -> list[Outcome]:
+    """Run every combination, and say what became of each.
 
     A failed run does not stop the others; a stop signal does, on this machine.
 
@@ -57,7 +68,7 @@ def multirun(overrides: Sequence[str]) -> int:
     print("\nmultirun:", file=sys.stderr)
     for name, outcome in zip(_names_of(outcomes), outcomes, strict=True):
         print(printable(f"  {name}: exit code {outcome.code}: {outcome.error or outcome.where}"), file=sys.stderr)
-    return max((outcome.code for outcome in outcomes), default=0)
+    return outcomes
 
 
 def _names_of(outcomes: Sequence[Outcome]) -> list[str]:
@@ -147,9 +158,8 @@ class Player:
         """Play one run, unless an earlier one in this process was stopped: a stop signal is meant for the whole sweep."""
         overrides = tuple(each.removeprefix("++") for each in HydraConfig.get().overrides.task)
         if self._stopped:
-            return Outcome(
-                overrides, CONTINUE, error="not played: the sweep was stopped; run the same command again to resume"
-            )
+            not_played = "not played: the sweep was stopped; run the same command again to resume"
+            return Outcome(overrides, CONTINUE, error=not_played, stopped=True)
         try:
             if config.tracker and config.tracker.get("group", "unknown") is None:
                 config.tracker.group = self._group
@@ -161,7 +171,7 @@ class Player:
             return Outcome(overrides, code_of(error), error=str(error))
         self._stopped = code == CONTINUE
         show_results(settings, results)
-        return Outcome(overrides, code, str(settings.run_dir))
+        return Outcome(overrides, code, str(settings.run_dir), stopped=self._stopped)
 
 
 def _announce() -> None:

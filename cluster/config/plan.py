@@ -38,7 +38,10 @@ def players_of(config: Mapping[str, Any], suite: Suite, model: ModelSettings) ->
         UserError: there is no such player, or the model cannot play the suite.
     """
     decoding, baselines = config["decoding"], config["baselines"] or []
-    built_in = built_in_players(suite)
+    try:
+        built_in = built_in_players(suite)
+    except (ValueError, OSError) as error:
+        raise _about_suite(error) from error
     names = ", ".join(sorted(built_in))
     for name in baselines:
         if name not in built_in:

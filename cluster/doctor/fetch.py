@@ -31,6 +31,7 @@ def main(options: argparse.Namespace) -> int:
     if not sys.stderr.isatty():
         disable_progress_bars()
     listing = weights.listed(id, options.revision)
+    weights.check_model(listing)
     weights.check_room(listing)
     size = sum(file.size for file in listing.files)
     print(

@@ -35,6 +35,7 @@ from cluster.doctor.check import first_words, gib
 from cluster.errors import RunFailedError, UserError
 from cluster.storage.durable import write_durably
 from envs.files import Bounds, FileError, read_json
+from evals.printable import printable
 
 OTHER_FORMATS = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".onnx", ".gguf", ".tflite", ".ot")
 """Weights in formats that are left out where there are safetensors."""
@@ -145,6 +146,8 @@ def listed(id: str, revision: str) -> Listing:
     Raises:
         UserError: the hub does not give it; the message says what to do.
     """
+    if not _is_name(revision):
+        raise UserError(f"--revision {printable(revision)}: is no name of a branch, a tag or a commit")
     try:
         info = HfApi().model_info(id, revision=revision, files_metadata=True, timeout=HUB_SECONDS)
     except Exception as error:
@@ -170,14 +173,22 @@ def _file_of(sibling: RepoSibling) -> HubFile:
 
 
 def _verifiable(commit: str, files: Sequence[HubFile]) -> bool:
-    """Whether commit and files have hashes, and no name of a file leads out of its folder."""
+    """Whether commit and files have hashes, sizes, and names that lead to no other folder."""
     if not HASH.fullmatch(commit):
         return False
     for file in files:
-        leads_out = ".." in PurePosixPath(file.name).parts or file.name.startswith("/")
-        if leads_out or not HASH.fullmatch(file.blob):
+        if not _is_name(file.name) or not HASH.fullmatch(file.blob):
+            return False
+        if type(file.size) is not int or file.size < 0:
             return False
     return True
+
+
+def _is_name(name: str) -> bool:
+    """Whether a hub's name of a file or a branch leads to nothing outside of its folder, and is plain text."""
+    parts = PurePosixPath(name).parts
+    leads_out = ".." in parts or name.startswith("/")
+    return bool(parts) and not leads_out and name.isprintable()
 
 
 def _wanted(names: Sequence[str]) -> Iterator[str]:
@@ -192,7 +203,19 @@ def _wanted(names: Sequence[str]) -> Iterator[str]:
 
 def _is_for_others(path: PurePosixPath) -> bool:
     """Whether a file lies in a folder that vLLM does not read."""
-    return path.parts[0] in ("original", "onnx", "coreml", "openvino") and len(path.parts) > 1
+    return len(path.parts) > 1 and path.parts[0] in ("original", "onnx", "coreml", "openvino")
+
+
+def check_model(listing: Listing) -> None:
+    """See that there is something to be used: settings, and weights beside them.
+
+    Raises:
+        UserError: there is not.
+    """
+    names = [file.name for file in listing.files]
+    has_weights = any(name.endswith((".safetensors", ".bin")) for name in names)
+    if not has_weights or "config.json" not in names:
+        raise UserError(f"{listing.id}: is no model that vLLM reads: it has no config.json, or no weights beside it")
 
 
 def check_room(listing: Listing) -> None:
@@ -355,6 +378,14 @@ def explained(error: Exception, id: str) -> tuple[str, str]:
         return "HF_HUB_OFFLINE is set", "unset HF_HUB_OFFLINE"
     if isinstance(error, HFValidationError):
         return f"{id} is no id of a model", "write ORGANIZATION/NAME, or a name of `raycade models`"
+    if isinstance(error, OSError) and error.filename is not None:
+        where = printable(str(error.filename))
+        return f"{where}: {error.strerror}", "remove what is in its place, or set HF_HOME to another folder"
+    if isinstance(error, (TypeError, ValueError, LookupError, AttributeError)):
+        return (
+            f"{endpoint()} gave an answer that cannot be read",
+            "do it again later, or set HF_ENDPOINT to another one",
+        )
     # What is left has no answer of the hub in it.
     reached = (
         "a network or a proxy (https_proxy), another HF_ENDPOINT, or `raycade fetch` where there is a network: then copy "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import queue
+import secrets
 import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -106,7 +107,7 @@ class GrowingLog:
         text = b"".join(map(written, self.running.lines()))
         self._number += 1
         self._path.parent.mkdir(exist_ok=True)
-        beside = self._path.with_name(f".{self._path.name}.tmp")
+        beside = self._path.with_name(f".{self._path.name}.{secrets.token_hex(4)}.tmp")  # see durable.is_unfinished
         beside.write_bytes(text)
         beside.rename(self._path)
         self._size = len(text)

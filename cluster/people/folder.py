@@ -17,8 +17,9 @@ import yaml
 
 from cluster.commands.play import play_overrides
 from cluster.config.settings import Settings, load_settings
-from cluster.errors import UserError
+from cluster.errors import UserError, cannot_write
 from cluster.storage.durable import write_durably
+from cluster.storage.lock import LOCK, open_lock
 from evals.people.games import Games, assign, participants_needed
 from evals.people.journal import ENDED, Journal
 from evals.people.study import (
@@ -40,7 +41,6 @@ CRITERIA: Final = (
 )
 """What reviewers of generated questions judge (MultiStAR, appendix A.5.1), in words of our own."""
 MOST_PARTICIPANTS: Final = 100_000
-LOCK: Final = ".lock"
 _ALPHABET: Final = "abcdefghjkmnpqrstuvwxyz23456789"
 """Of pseudonyms and codes: no characters that are taken for one another."""
 
@@ -90,13 +90,20 @@ def new_study(folder: Path, settings: Sequence[str], kind: Kind, players: int, g
     )
     people = _drawn([*found.by_id], needed, games, Counter(), ())
     texts = resources.files(__package__) / "texts"
+    contents = {"consent.md": texts / "consent.md", "instructions.md": texts / f"instructions.{kind}.md"}
+    contents["thanks.md"] = texts / "thanks.md"
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         _check_new(folder)  # games take a while to plan
-        for name, source in (("consent", "consent"), ("instructions", f"instructions.{kind}"), ("thanks", "thanks")):
-            write_durably(folder / f"{name}.md", (texts / f"{source}.md").read_bytes())
-        write_durably(folder / STUDY, _plan_text(plan).encode())
-        _write_secret(folder / PARTICIPANTS, participants_text(people))
+        try:
+            for name, source in contents.items():
+                write_durably(folder / name, source.read_bytes())
+            write_durably(folder / STUDY, _plan_text(plan).encode())
+            _write_secret(folder / PARTICIPANTS, participants_text(people))
+        except BaseException:  # a full disk, say: the same command can make the study later
+            for name in (*contents, STUDY, PARTICIPANTS):
+                (folder / name).unlink(missing_ok=True)
+            raise
     return Study(folder, plan, people)
 
 
@@ -176,7 +183,11 @@ def locked(folder: Path) -> Iterator[None]:
     """
     if not folder.is_dir():
         raise UserError(f"{folder}: there is no such folder; raycade people new makes one")
-    with (folder / LOCK).open("w") as file:
+    try:
+        file = open_lock(folder)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -224,8 +235,7 @@ def _plan_text(plan: Plan) -> str:
 
 def _write_secret(path: Path, text: str) -> None:
     """Write a file that its owner alone may read."""
-    write_durably(path, text.encode())
-    path.chmod(0o600)
+    write_durably(path, text.encode(), rights=0o600)
 
 
 def write_links(study: Study, address: str) -> Path:

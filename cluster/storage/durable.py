@@ -7,14 +7,20 @@ before a death.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from pathlib import Path
 
 from envs.files import FileError, regular
 
 
-def write_durably(path: Path, content: bytes) -> None:
+def write_durably(path: Path, content: bytes, rights: int = 0o666) -> None:
     """Replace a file atomically; a link to a file is replaced itself, and what it leads to stays.
+
+    Args:
+        path: The file.
+        content: All of it.
+        rights: Of the file from its first byte on, as far as the user's umask lets them be.
 
     Raises:
         OSError: a folder, a device or a pipe is there, or it cannot be written; the old content is still there.
@@ -25,12 +31,17 @@ def write_durably(path: Path, content: bytes) -> None:
         raise OSError(str(error)) from error
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        _write(beside, content, os.O_TRUNC)
+        _write(beside, content, os.O_TRUNC, rights)
         beside.rename(path)
     except OSError as error:
         beside.unlink(missing_ok=True)  # half a file must not fill a disk that is full already
         raise _named(error, path) from error
     sync_directory(path.parent)
+
+
+def is_unfinished(path: Path) -> bool:
+    """Whether a file is what ``write_durably`` leaves when the process is killed: ``.NAME.0123abcd.tmp``."""
+    return re.fullmatch(r"\..+\.[0-9a-f]{8}\.tmp", path.name, re.DOTALL) is not None
 
 
 def create_durably(path: Path, content: bytes) -> None:
@@ -41,7 +52,7 @@ def create_durably(path: Path, content: bytes) -> None:
         OSError: it cannot be written, and is not there.
     """
     try:
-        _write(path, content, os.O_EXCL)
+        _write(path, content, os.O_EXCL, 0o666)
         sync_directory(path.parent)
     except FileExistsError:
         raise
@@ -55,8 +66,8 @@ def _named(error: OSError, path: Path) -> OSError:
     return OSError(error.errno, error.strerror, str(path))
 
 
-def _write(path: Path, content: bytes, mode: int) -> None:
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | mode, 0o666)
+def _write(path: Path, content: bytes, mode: int, rights: int) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | mode, rights)
     try:
         left = memoryview(content)
         while left:

@@ -35,6 +35,7 @@ from cluster.storage.durable import create_durably, sync_directory, write_durabl
 from cluster.storage.process import seen, this_process
 from evals.ledger.lease import Lease, counted_parts, find_leases
 
+LOCK = ".lock"
 HEARTBEAT_SECONDS = 15.0
 STALE_SECONDS = 180.0
 """A writer that cannot be seen from here is considered dead when its heartbeat has not changed for this long."""
@@ -79,6 +80,21 @@ def writer_of(folder: Path) -> Writer | None:
     return Writer(_owner(lease), "silent", silent)
 
 
+def open_lock(folder: Path) -> IO[str]:
+    """Open the file of a folder that is locked, as it is.
+
+    A folder of somebody else's may hold a link or a pipe of this name, which must be neither emptied nor waited for.
+
+    Raises:
+        OSError: something else has its name, or it cannot be opened.
+    """
+    handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(f"{folder / LOCK} is not a regular file")
+    return os.fdopen(handle, "r+", encoding="utf-8")
+
+
 class RunLock:
     """Makes this process the only writer to a folder."""
 
@@ -104,12 +120,7 @@ class RunLock:
             UserError: another process has it, or the file system does not support file locking.
             OSError: the folder cannot be written.
         """
-        # A folder of somebody else's may hold a link or a pipe of this name, which must be neither emptied nor waited for.
-        handle = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
-        file = os.fdopen(handle, "r+", encoding="utf-8") if stat.S_ISREG(os.fstat(handle).st_mode) else None
-        if file is None:
-            os.close(handle)
-            raise OSError(f"{self.folder / '.lock'} is not a regular file")
+        file = open_lock(self.folder)
         try:
             _lock(file, self.folder, created)
             lease, content = _take_lease(self.folder, file)

@@ -19,10 +19,10 @@ import yaml
 from cluster.console import warn
 from cluster.errors import UserError, cannot_write
 from cluster.storage import compaction, provenance
-from cluster.storage.durable import sync_directory, write_durably
-from cluster.storage.lock import LeaseLostError, RunLock
+from cluster.storage.durable import is_unfinished, sync_directory, write_durably
+from cluster.storage.lock import LOCK, LeaseLostError, RunLock
 from cluster.storage.stored_run import Run, check_links
-from evals.ledger.lease import MOST_DIGITS, part_files, read_fence
+from evals.ledger.lease import MOST_DIGITS, find_leases, part_files, read_fence
 from evals.ledger.parts import LedgerPart, describe_part, part_order, write_part
 from evals.ledger.records import PARQUET_OPTIONS, plan_to_table
 from evals.types import Episode
@@ -82,8 +82,7 @@ class RunDirectory(Run):
             return
         if not self.path.is_dir():
             raise UserError(f"run_dir={self.path}: is a file; name a folder")
-        # The lock is what a driver leaves that died before it could write the plan.
-        if not _holds_logs_only(self.path) and not (self.path / ".lock").exists():
+        if not _holds_logs_only(self.path) and not _has_had_a_driver(self.path):
             raise UserError(f"run_dir={self.path}: the directory is not empty and holds no run; name another one")
 
     def claim(self) -> None:
@@ -113,7 +112,7 @@ class RunDirectory(Run):
         for leftover in self.path.rglob(".*.tmp"):
             # A link to a folder is no folder.
             is_folder = not leftover.is_symlink() and leftover.is_dir()
-            if not is_folder:
+            if is_unfinished(leftover) and not is_folder:
                 leftover.unlink(missing_ok=True)
 
     def _last_number(self) -> int:
@@ -344,6 +343,17 @@ class RunDirectory(Run):
 def _holds_logs_only(folder: Path) -> bool:
     """Whether an existing folder is empty but for what failed starts have left."""
     return all(path.name == LOGS for path in folder.iterdir())
+
+
+def _has_had_a_driver(folder: Path) -> bool:
+    """Whether an existing folder without a plan is a run's: a driver, which has left its lease, died before it wrote the plan.
+
+    Others call a lock ``.lock``, too. Of a driver that died before it wrote its lease there is nothing else.
+    """
+    try:
+        return bool(find_leases(folder)) or {path.name for path in folder.iterdir()} <= {LOCK, LOGS}
+    except OSError as error:
+        raise cannot_write(f"run_dir={folder}", error) from error
 
 
 def _create(path: Path) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import select
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -45,7 +46,7 @@ class Terminal:
         """Show a question and read the number of an option, or its text, until there is one.
 
         Raises:
-            QuitError: the person types ``:quit`` or closes the input.
+            QuitError: the person types ``:quit``, or closes the input or the terminal.
         """
         self._ask(question)
         while True:
@@ -80,15 +81,13 @@ class Terminal:
     def _read(self) -> str:
         # A signal that comes after the prompt and before the read would be handled only when a line was typed.
         prompt = "> "
-        if sys.stdin.isatty():
-            print(prompt, end="", flush=True)
-            prompt = ""
-            while not select.select([sys.stdin], [], [], SIGNAL_SECONDS)[0]:
-                pass
-        try:
+        with _of_a_person():
+            if sys.stdin.isatty():
+                print(prompt, end="", flush=True)
+                prompt = ""
+                while not select.select([sys.stdin], [], [], SIGNAL_SECONDS)[0]:
+                    pass
             return input(prompt).strip()
-        except EOFError as error:
-            raise QuitError from error
 
     def _show(self, parts: Sequence[Part]) -> None:
         for part in parts:
@@ -103,7 +102,8 @@ class Terminal:
         for line in printable(text).split("\n"):
             later = " " * (indent or (2 if line.startswith("- ") else 0))
             wrapped = textwrap.wrap(line, width, subsequent_indent=later, break_on_hyphens=False) or [""]
-            self._console.print(Text("\n".join(wrapped)), soft_wrap=True)
+            with _of_a_person():
+                self._console.print(Text("\n".join(wrapped)), soft_wrap=True)
 
     def _picture(self, picture: Picture) -> None:
         image = Image.fromarray(picture.render())
@@ -114,8 +114,23 @@ class Terminal:
             from textual_image.renderable import HalfcellImage  # finds out what the terminal can draw when imported
 
             width = min(image.width, self._console.width, WIDEST_PICTURE)
-            self._console.print(HalfcellImage(image, width=width, height="auto"))
-        self._console.print(Text(f"[picture: {path}]"), soft_wrap=True)
+            with _of_a_person():
+                self._console.print(HalfcellImage(image, width=width, height="auto"))
+        with _of_a_person():
+            self._console.print(Text(f"[picture: {path}]"), soft_wrap=True)
+
+
+@contextlib.contextmanager
+def _of_a_person() -> Iterator[None]:
+    """Turn the end of the input, and a terminal that has been closed, into what they mean: the person has gone.
+
+    Raises:
+        QuitError: either has happened.
+    """
+    try:
+        yield
+    except (EOFError, OSError) as error:
+        raise QuitError from error
 
 
 def can_draw(console: Console) -> bool:

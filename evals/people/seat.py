@@ -14,7 +14,7 @@ from evals.people.games import Games
 from evals.people.journal import ENDED, Entry, Journal
 from evals.people.rendering import rendered
 from evals.people.study import Check, Participant, Study
-from evals.players import found_by
+from evals.searches import found_by
 from evals.sessions.session import Session
 from evals.suite import words_for_people
 from evals.types import Part, PlayerError, Turn

@@ -60,10 +60,10 @@ HIGHEST_PRICE: Final = 1e12
 
 
 def planned_cost(run: RunData) -> float | None:
-    """What the plan may cost at the engine's prices; None where it has none."""
+    """What the plan costs at the engine's prices, with expected calls and full-length replies; None where it has none."""
     model: Mapping[str, Any] = run.settings.get("model") or {}
     prices = model.get("engine") or {}
-    # As if every prompt were written to the cache where that costs more: a bound, like the longest replies below.
+    # As if every prompt were written to the cache where that costs more, and every reply as long as it may be.
     prompt_price = max(_price(prices, "prompt_price"), _price(prices, "cache_write_price"))
     completion_price = _price(prices, "completion_price")
     if not prompt_price and not completion_price:
@@ -101,12 +101,13 @@ def cost_table(costs: Costs) -> Table:
     return Table(
         name="cost",
         title="Cost",
-        columns=("scored", "spent", "planned, at most"),
+        columns=("scored", "spent", "planned"),
         rows=(tuple(rounded(amount, digits) for amount in amounts),),
         notes=(
             "In the currency of the configured prices. scored: of the answers of the episodes that count. spent: by all "
             "sessions, those of merged runs too, with earlier attempts and answers that were lost. planned: of the model's "
-            "whole plan, with expected prompts, and replies as long as they may be.",
+            "whole plan, with as many calls and as long prompts as expected, and replies as long as they may be; longer games "
+            "and repeated tries cost more.",
         ),
         section="performance",
         headline=True,

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Literal
 
 from evals.conversation import PlayedTurn, Record
-from evals.players import found_by
+from evals.searches import found_by
 from evals.types import Turn
 
 RewardKind = Literal["success", "regret", "shaped"]

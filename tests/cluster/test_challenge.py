@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from cluster.cli import main
+from cluster.commands import preregister
 from cluster.commands.compare import compare
 from cluster.config.plan import make_suite
 from cluster.config.settings import load_settings
@@ -270,6 +271,19 @@ def test_a_registration_is_kept_with_a_run_that_begins_and_no_other_takes_its_pl
     with pytest.raises(UserError, match="cannot be read as a preregistration"):
         keep(run, files[0])
     assert not (run.path / KEPT_AS).exists()
+
+
+def test_of_two_commands_that_register_at_once_one_says_so(tmp_path, monkeypatch, capsys):
+    file = tmp_path / "plan.json"
+
+    def register(*given):
+        file.write_text("of the other command")
+        return SimpleNamespace(to_json=lambda: "{}")
+
+    monkeypatch.setattr(preregister, "register", register)
+    assert command("preregister", "--out", str(file), "--hypothesis", "h", *REGISTERED) == 2
+    shown = capsys.readouterr()
+    assert "exists" in shown.err and "SHA-256" not in shown.out and file.read_text() == "of the other command"
 
 
 @pytest.mark.slow

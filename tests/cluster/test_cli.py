@@ -219,6 +219,12 @@ def test_an_override_that_reads_the_environment_is_refused(capsys, tmp_path, mon
     assert "hunter2" not in out + err and not list(tmp_path.iterdir())
 
 
+def test_players_that_a_suite_cannot_make_are_an_error_of_its_settings(capsys, tmp_path):
+    transcripts = f"suite.transcripts={tmp_path / 'nothing'}"
+    code, _, err = run_here(capsys, "plan", *SMALL, "model=random", transcripts)
+    assert code == 2 and err.startswith("error: suite.transcripts: ") and "cannot be read" in err
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "named"),

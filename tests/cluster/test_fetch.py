@@ -211,3 +211,42 @@ def test_a_name_that_leads_out_of_the_cache_is_refused(name, stub, capsys, monke
     monkeypatch.setitem(FILES, name, b"{}")
     code, said = ended(capsys)
     assert code == 2 and "invalid file names" in said
+
+
+@pytest.mark.parametrize("name", ["", ".", "a\x1b[2J.safetensors"])
+def test_a_name_that_is_none_or_would_speak_to_the_terminal_is_refused(name, stub, capsys, monkeypatch):
+    monkeypatch.setitem(FILES, name, b"{}")
+    code, said = ended(capsys)
+    assert code == 2 and "invalid file names" in said and "\x1b" not in said
+
+
+@pytest.mark.parametrize("size", ["5000", -5, True])
+def test_a_size_that_is_none_is_refused(size, stub, capsys):
+    stub.claimed_size = size
+    code, said = ended(capsys)
+    assert code == 2 and "cannot be verified" in said and stub.sent == []
+
+
+@pytest.mark.parametrize("left", [(), ("config.json", "tokenizer.json"), ("model.safetensors",)])
+def test_what_is_no_model_is_not_said_to_be_one(left, stub, capsys, monkeypatch):
+    for name in set(FILES) - {*left}:
+        monkeypatch.delitem(FILES, name)
+    code, said = ended(capsys)
+    assert code == 2 and "no model that vLLM reads" in said
+
+
+@pytest.mark.parametrize("revision", ["../../../outside", "/outside", "", "a\nb"])
+def test_a_revision_that_leads_out_of_the_cache_is_refused(revision, stub, tmp_path, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["fetch", "org/model", f"--revision={revision}"])
+    assert end.value.code == 2 and "no name of a branch" in capsys.readouterr().err
+    assert stub.sent == [] and not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_trouble_of_this_machine_is_not_told_as_that_of_the_network():
+    said, mend = weights.explained(FileExistsError(17, "File exists", "cache/a\x1bfile"), "org/model")
+    assert said == "cache/a\\x1bfile: File exists" and "HF_HOME" in mend
+    for error in (TypeError("string indices"), KeyError("sha"), ValueError("no JSON")):
+        assert "an answer that cannot be read" in weights.explained(error, "org/model")[0]
+    assert "connection broke" in weights.explained(httpx.ReadError("reset"), "org/model")[0]
+    assert "reset by peer" in weights.explained(ConnectionResetError(104, "reset by peer"), "org/model")[0]

@@ -207,7 +207,7 @@ def fetched(model, terminal=False, revision="v1") -> str:
         return lambda *given: said.append(f"-> {name} {[each for each in given if not callable(each)]}") or answer
 
     listing = SimpleNamespace(id=model, commit="c" * 40, files=[SimpleNamespace(size=GIB)] * 3, lacking=2 * GIB)
-    world = {f"weights.{name}": noting(name) for name in ("check_room", "pin")}
+    world = {f"weights.{name}": noting(name) for name in ("check_model", "check_room", "pin")}
     world |= {"weights.listed": noting("listed", listing), "constants.HF_HOME": "/hf"}
     world["weights.download"] = lambda listing, say: say("a.bin: 3 bytes") or "FOLDER"
     logging, print_ = huggingface_hub.utils.logging, lambda text, flush=False: said.append(text)

@@ -26,6 +26,7 @@ from cluster.commands import (
     site,
     status,
     study,
+    sweep,
     trained_on,
     upload,
 )
@@ -158,7 +159,8 @@ def test_mains_of_comparisons(said, monkeypatch, tmp_path):
     for out in (None, Path("out")):
         given = options(action="report", run_dirs=["b", "a", "b"], player="p", out=out)
         said("=", study.main(given))
-    monkeypatch.setattr("cluster.commands.sweep.multirun", said.calls("multirun", lambda words: len(words[-1]) % 3))
+    ended = said.calls("play_all", lambda words: [sweep.Outcome((), len(words[-1]) % 3)])
+    monkeypatch.setattr(sweep, "play_all", ended)
     for one in (False, True):
         words = ["suite=s", "a=1,2", "b=[1,2],3,{4,5}"]
         said("=", study.main(options(action="run", overrides=words, one_at_a_time=one)))
@@ -359,6 +361,8 @@ def test_mains_of_exchange(said, monkeypatch, tmp_path):
         except (Exception, KeyboardInterrupt) as caught:
             said(repr(caught))
         said(sorted(path.name for path in folder.iterdir()))
+        for name in ("file", "sub") if error is None else ():
+            (folder / name).rename(tmp_path / name)
     found = import_run._Imported(Thing(said, "directory"))
     one, other = SimpleNamespace(id="1"), SimpleNamespace(id="1")
     found.add_episodes([one], Path("a"))

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import contextlib
 import dataclasses
 import sys
 from pathlib import Path
@@ -395,6 +396,7 @@ def test_who_is_asked_again(said, monkeypatch):
         _turn_counts=said.calls("_turn_counts", "counts"),
         _Job=lambda suite, episode, row, number: (suite, episode.id, row["n"], number),
         _ask_all=said.calls("ask all", lambda *given: given),
+        guard_of=said.calls("guard of", lambda engine: contextlib.nullcontext()),
         asyncio=SimpleNamespace(run=lambda given: ("asked", given[1:3])),
     )
     rows = [{"episode_id": name, "n": name * 2} for name in "ba"]
@@ -406,7 +408,9 @@ def test_who_is_asked_again(said, monkeypatch):
         *((None, {}, "choice"), ({"batch": True}, {}, "choice"), ({"batch": 1}, {}, "choice")),
         *(({}, {"b": [0, 2], "a": [1]}, "choice"), ({"batch": False}, {"a": [1]}, None)),
     ):
-        model = SimpleNamespace(name="m", engine=engine, engine_class=SimpleNamespace(metered=False))
+        model = SimpleNamespace(
+            name="m", engine=engine, engine_class=SimpleNamespace(metered=False, starts_processes=False)
+        )
         monkeypatch.setattr(retest, "make_model", said.calls("make_model", model))
         monkeypatch.setattr(retest, "sample_turns_to_ask", said.calls("sample", chosen))
         found.config["decoding"] = decoding

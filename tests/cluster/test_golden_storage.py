@@ -314,7 +314,15 @@ def test_a_run_directory_is_written(said, tmp_path, monkeypatch):
     ):
         said(run_directory._other_plan(Path("RUN"), theirs, ours))
     for name, files in (
-        *(("new", None), ("empty", []), ("logs", ["logs"]), ("locked", [".lock", "x"]), ("mine", ["thesis"])),
+        *(
+            ("new", None),
+            ("empty", []),
+            ("logs", ["logs"]),
+            ("locked", [".lock"]),
+            ("others lock", [".lock", "x"]),
+            ("mine", ["thesis"]),
+        ),
+        ("died", [".lock", ".lease-1", "config.yaml", "logs"]),
     ):
         if files is not None:
             (tmp_path / name).mkdir()
@@ -442,9 +450,10 @@ def test_parts_of_a_run(said, tmp_path, monkeypatch):
     clock.now += 1
     directory.remove_replaced()
     look("the first ones go")
-    (path / "episodes/.x.tmp").touch()
-    (path / ".folder.tmp").mkdir()
-    (path / ".link.tmp").symlink_to(path / "logs")
+    (path / "episodes/.x.0123abcd.tmp").touch()
+    (path / ".of a user.tmp").touch()
+    (path / ".folder.0123abcd.tmp").mkdir()
+    (path / ".link.0123abcd.tmp").symlink_to(path / "logs")
     directory.release()
     look("released")
     directory.begin_session({})

@@ -3,10 +3,12 @@
 import asyncio
 import csv
 import json
+import os
 import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import urlsplit
 
@@ -167,6 +169,58 @@ def test_a_study_is_read_under_its_lock_when_people_are_added(tmp_path, monkeypa
     monkeypatch.setattr(folder, "open_study", opened)
     with pytest.raises(UserError, match="read"):
         add_participants(tmp_path, 1)
+
+
+def test_a_lock_that_is_a_link_or_a_pipe_is_refused_and_what_it_leads_to_stays(tmp_path):
+    kept = tmp_path / "kept"
+    kept.write_text("mine")
+    for name, make in (("link", lambda path: path.symlink_to(kept)), ("pipe", os.mkfifo)):
+        (tmp_path / name).mkdir()
+        make(tmp_path / name / ".lock")
+        with pytest.raises(UserError, match="cannot be written"):
+            add_participants(tmp_path / name, 1)
+    assert kept.read_text() == "mine"
+
+
+def test_a_study_that_could_not_be_written_can_be_made_later(tmp_path, monkeypatch):
+    real, written = folder.write_durably, []
+
+    def full(path, *given, **named):
+        if len(written) == files:
+            raise OSError(28, "No space left on device")
+        written.append(path.name)
+        real(path, *given, **named)
+
+    monkeypatch.setattr(folder, "_games", lambda settings: Games.of(ToySuite(episodes=1)))
+    monkeypatch.setattr(folder, "write_durably", full)
+    for count in range(5):
+        files = count
+        written.clear()
+        with pytest.raises(OSError, match="No space"):
+            folder.new_study(tmp_path / "study", KIDGYM, "play", 1, 1, "Study")
+        assert {path.name for path in (tmp_path / "study").iterdir()} == {".lock"}
+    files = -1
+    folder.new_study(tmp_path / "study", KIDGYM, "play", 1, 1, "Study")
+
+
+def test_secret_links_are_never_readable_by_others(tmp_path, monkeypatch):
+    real, seen = Path.rename, []
+
+    def rename(path, target):
+        seen.append((target.name, path.stat().st_mode & 0o777))
+        return real(path, target)
+
+    monkeypatch.setattr(Path, "rename", rename)
+    monkeypatch.setattr(folder, "_games", lambda settings: Games.of(ToySuite(episodes=1)))
+    before = os.umask(0)
+    try:
+        study = folder.new_study(tmp_path / "study", KIDGYM, "play", 1, 1, "Study")
+        folder.write_links(study, "http://here")
+    finally:
+        os.umask(before)
+    secret = {"participants.json", "links.csv"}
+    assert {name: mode for name, mode in seen if name in secret} == dict.fromkeys(secret, 0o600)
+    assert {mode for name, mode in seen if name not in secret} == {0o666}
 
 
 def test_a_study_that_was_made_meanwhile_is_not_written_over(tmp_path, monkeypatch):

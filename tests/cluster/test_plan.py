@@ -78,7 +78,7 @@ def test_hardware_says_what_fits_before_anything_loads():
         fit = fit_on(models()["llama_3_1_70b"], gpus()[name], 32768, 4)
         assert row[1:4] == (4, fit.sequences, 2)
     counts = dict(total.rows)
-    prompts, replies = counts["expected prompt tokens"], counts["completion tokens (upper bound)"]
+    prompts, replies = counts["expected prompt tokens"], counts["completion tokens, full-length replies"]
     # At least the operations of all tokens, two for each parameter.
     assert float(rows["h100"][4]) >= 0.99 * 2 * 70.6e9 * prompts / 989e12 / 3600
     assert float(rows["a100"][4]) > float(rows["h100"][4]) and replies > 0
@@ -138,7 +138,7 @@ def test_label_questions_have_replies_of_one_token():
         ["suite=multistar", "suite.configurations=center_single", "suite.puzzles=1", "model=qwen2_5_vl_7b"]
     )
     rows = dict(describe_plan(made, None)[0].rows)
-    assert rows["completion tokens (upper bound)"] == rows["expected model calls"] > 0
+    assert rows["completion tokens, full-length replies"] == rows["expected model calls"] > 0
 
 
 def test_a_built_in_player_makes_no_model_calls():
@@ -192,9 +192,9 @@ def test_prices_say_what_a_run_may_cost(tmp_path, monkeypatch):
     calls, tokens = (sum(getattr(each, name) for each in modeled) for name in ("calls", "prompt_tokens"))
     assert calls != round(calls), "costs are of what is expected, not of whole calls"
     assert rows["cost of the prompts"] == money(tokens * 2 / 1e6)
-    assert rows["cost (upper bound)"] == money((tokens * 2 + calls * 100 * 10) / 1e6)
+    assert rows["cost, full-length replies"] == money((tokens * 2 + calls * 100 * 10) / 1e6)
     run = RunData.of_tables(plan_to_table(made.plan), pa.table({}), yaml.safe_load(made.config))
-    assert rows["cost (upper bound)"] == money(planned_cost(run)), "as report and status tell it"
+    assert rows["cost, full-length replies"] == money(planned_cost(run)), "as report and status tell it"
     (expected,) = [value for name, value in rows.items() if name.startswith("cost at the 20 tokens a reply")]
     assert expected == money((tokens * 2 + calls * 20 * 10) / 1e6)
     unknown = past_run(tmp_path, {"playing_seconds": 1.0, "replicas": 1, "turns": 0, "completion_tokens": 0})
@@ -207,7 +207,7 @@ def test_one_price_alone_is_a_price(free, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-test")
     rows = dict(describe_plan(load_settings([*SMALL, *PRICED, f"model.engine.{free}=0"]), None)[0].rows)
     assert (float(rows["cost of the prompts"]) > 0) == (free == "completion_price")
-    assert float(rows["cost (upper bound)"]) > 0
+    assert float(rows["cost, full-length replies"]) > 0
 
 
 def test_gpus_cost_what_an_hour_of_them_does(tmp_path):

@@ -212,6 +212,16 @@ def test_a_stop_signal_while_the_page_waits_ends_the_games_and_leaves_no_row(num
     assert committed == []
 
 
+async def test_an_interface_that_is_gone_before_a_game_leaves_no_row():
+    class Gone:
+        def begin(self, number, games):
+            raise QuitError
+
+    settings, committed = load_settings(play_overrides(KIDGYM, "")), []
+    assert await play_games(settings, settings.plan, Gone(), committed.append) is True
+    assert committed == []
+
+
 async def test_games_that_are_cancelled_leave_no_row():
     settings, committed = load_settings(play_overrides(KIDGYM, "")), []
     page = browser.Browser()

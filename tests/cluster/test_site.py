@@ -1,5 +1,6 @@
 """`raycade site`: what it writes where, and what it leaves alone."""
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -98,6 +99,42 @@ def test_runs_are_read_one_by_one_each_once_under_a_name_of_its_own(folders, cap
     assert site.write_site([Path("other")], out, Pages()) == 2
     assert {path.name for path in out.iterdir()} == {names[2], "index.html", "site.json", "notes.html"}
     assert (out / names[2]).read_text() == "outline of other, 3 of 4"
+
+
+def test_a_site_that_was_killed_at_any_file_is_written_whole_by_the_same_command(folders, monkeypatch):
+    real, left = site.write_durably, 0
+
+    def killed(path, content):
+        nonlocal left
+        if left == 0:
+            path.with_name(f".{path.name}.0123abcd.tmp").touch()
+            raise KeyboardInterrupt
+        left -= 1
+        real(path, content)
+
+    def written(out, *runs):
+        site.write_site([Path(run) for run in runs], out, Pages())
+        return {path.name: path.read_text() for path in out.iterdir()}
+
+    both, one = written(folders / "both", "a/run", "other"), written(folders / "one", "other")
+    for writes in range(20):
+        out = folders / f"killed {writes}"
+        with monkeypatch.context() as patched:
+            patched.setattr(site, "write_durably", killed)
+            left = writes
+            try:
+                written(out, "a/run", "other")
+                break
+            except KeyboardInterrupt:
+                pass
+        assert written(out, "a/run", "other") == both
+        with monkeypatch.context() as patched:
+            patched.setattr(site, "write_durably", killed)
+            left = writes
+            with contextlib.suppress(KeyboardInterrupt):
+                written(out, "other")
+        assert written(out, "other") == one, "pages of a run that is not asked for any more are removed"
+    assert writes > 3
 
 
 def test_a_run_that_is_not_there_is_an_error_and_nothing_is_written(folders):

@@ -4,6 +4,9 @@ import asyncio
 import concurrent.futures
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -144,3 +147,9 @@ def test_ctrl_c_is_silent_while_modules_are_imported_and_else_what_somebody_else
         assert signal.getsignal(signal.SIGINT) is silent
         stop_signals.interruptible()
         assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_handlers_are_installed_before_anything_that_takes_time_is_imported():
+    checked = "import sys, cluster.stop_signals; sys.exit(len({'asyncio', 'ray', 'numpy', 'yaml'} & {*sys.modules}))"
+    done = subprocess.run([sys.executable, "-S", "-c", checked], cwd=Path(__file__).parents[2], env={})
+    assert done.returncode == 0, "Ctrl-C meanwhile would show a traceback, and a stop signal would not be heeded"

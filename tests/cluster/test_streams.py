@@ -4,9 +4,11 @@ import os
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
+from cluster.commands import run
 from cluster.storage.stored_run import Run
 from tests.cluster.conftest import EASY, ROOT
 
@@ -36,6 +38,7 @@ SLOW = pytest.mark.slow
         ("RAYCADE <&- >&- 2>&-", "simulated"),
         ("RAYCADE 2>&1 >/dev/null | true", "oracle"),
         pytest.param("RAYCADE 2>/dev/full", "oracle", marks=SLOW),
+        pytest.param("RAYCADE >/dev/full", "oracle", marks=SLOW),
         pytest.param("RAYCADE >&-", "simulated", marks=SLOW),
         pytest.param("RAYCADE 2>&-", "simulated", marks=SLOW),
         pytest.param("RAYCADE 2>&1 | true", "simulated", marks=SLOW),
@@ -81,3 +84,39 @@ def test_a_signal_while_nothing_is_imported_ends_the_process_without_a_traceback
         ended = subprocess.run([sys.executable, "-c", text], cwd=ROOT, stderr=stderr, stdout=stderr)
         assert ended.returncode == code and b"Traceback" not in (ended.stderr or b"")
     os.close(writer)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (BrokenPipeError(), ""),
+        (
+            OSError(28, "No space left on device"),
+            "the tables cannot be printed: No space left on device; `raycade report RUN`",
+        ),
+    ],
+)
+def test_results_that_cannot_be_printed_are_told_and_change_no_exit_code(error, said, monkeypatch, capsys):
+    def fails(*given):
+        raise error
+
+    given_up = []
+    monkeypatch.setattr(run, "show_summary", fails)
+    monkeypatch.setattr(run.streams, "give_up", given_up.append)
+    results = SimpleNamespace(tables=[], written=True)
+    monkeypatch.setattr(run, "run", lambda settings, play: (75, results))
+    assert run.run_and_show(SimpleNamespace(run_dir="RUN", stop=None)) == 75
+    shown = " ".join(capsys.readouterr().err.split())
+    assert said in shown if said else not shown
+    assert given_up == [sys.stdout]
+
+
+def test_a_backend_for_windows_is_not_asked_for_and_ctrl_c_at_the_end_is_silent():
+    script = (
+        "import os, signal, sys; sys.argv = ['raycade', '--version']; import cluster.__main__ as command\n"
+        "try: command.main()\n"
+        "finally: print(signal.getsignal(signal.SIGINT) is signal.SIG_DFL, 'MPLBACKEND' in os.environ)"
+    )
+    variables = {**os.environ, "MPLBACKEND": "no such backend"}
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=variables, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.endswith("True False\n"), done.stderr

@@ -60,7 +60,7 @@ def test_a_run_that_fails_stops_no_other_and_one_that_was_stopped_stops_all(monk
     errors = ["", "", "broken", "wrong \x1b[2J", "all is spent", "", "", outcomes[7].error]
     codes, where = [0, 1, 1, 2, 75, 0, 75, 75], ["0", "1", "", "", "", "5", "6", ""]
     assert outcomes == [
-        module.Outcome((f"number={number}", "model=a"), codes[number], where[number], errors[number])
+        module.Outcome((f"number={number}", "model=a"), codes[number], where[number], errors[number], number >= 6)
         for number in range(8)
     ]
     assert played == [*"0123456"] and "not played" in outcomes[7].error

@@ -2,12 +2,16 @@
 
 import asyncio
 import math
+import sys
+import threading
+from contextvars import ContextVar
 
 import pytest
 
 from evals.conversation import Conversation, PlayedTurn
-from evals.players import OraclePlayer, RandomPlayer, ShortcutPlayer, found_by
+from evals.players import OraclePlayer, RandomPlayer, ShortcutPlayer
 from evals.replies.reasoning import separate_reasoning
+from evals.searches import AT_ONCE, found_by
 from evals.types import (
     LabelScores,
     Outcome,
@@ -229,3 +233,42 @@ def test_random_scores_all_labels_alike_and_prefers_options():
 async def test_a_search_that_finds_nothing_fails_and_is_not_waited_for():
     with pytest.raises(RuntimeError, match="StopIteration"):
         await asyncio.wait_for(found_by(lambda: next(iter(()))), 10)
+
+
+def test_a_search_under_way_keeps_neither_a_stopped_loop_nor_the_program_waiting():
+    ended, begun = threading.Event(), []
+    rescue = threading.Timer(20, ended.set)
+    rescue.start()
+
+    def search():
+        begun.append(threading.current_thread())
+        ended.wait()
+
+    async def stopped():
+        playing = [asyncio.ensure_future(found_by(search)) for _ in range(AT_ONCE + 5)]
+        while len(begun) < AT_ONCE:
+            await asyncio.sleep(0.01)
+        for each in playing:
+            each.cancel()
+        await asyncio.gather(*playing, return_exceptions=True)
+
+    asyncio.run(stopped())
+    assert not ended.is_set(), "the end of the loop has waited for the searches"
+    rescue.cancel()
+    ended.set()
+    assert len(begun) == AT_ONCE, "more searches run at the same time"
+    assert all(thread.daemon for thread in begun), "the end of the program would wait for them"
+
+
+async def test_a_search_sees_the_settings_of_its_episode_and_what_it_raises_is_raised():
+    setting = ContextVar("setting", default="none")
+    setting.set("of the episode")
+    assert await found_by(lambda number, *, named: (setting.get(), number, named), 1, named=2) == (
+        "of the episode",
+        1,
+        2,
+    )
+    with pytest.raises(ZeroDivisionError):
+        await found_by(lambda: 1 // 0)
+    with pytest.raises(SystemExit):
+        await found_by(sys.exit)

@@ -30,7 +30,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from cluster.cli import main
+from cluster.commands.export import whole_or_nothing
 from cluster.commands.import_run import AT_ONCE, BYTES_AT_ONCE, _batches
+from cluster.errors import UserError
 from cluster.storage.stored_run import Run
 from envs.files import FileError
 from envs.picture import picture_from_description
@@ -264,13 +266,37 @@ def test_a_killed_export_has_no_file_in_its_place_and_the_next_one_is_whole(comm
 
     monkeypatch.setattr(Path, "rename", killed)
     assert cli(*WRITES[command]) == 130
-    assert [path.name for path in copy.iterdir()] == [".unfinished"] and not list(place.iterdir())
+    assert [path.name for path in copy.iterdir()] == [".unfinished"] and not place.exists()
     (copy / ".unfinished" / "of another export").touch()
     real(copy, place)
     monkeypatch.setattr(Path, "rename", real)
     assert cli(*WRITES[command]) == 0
     names = [path.name for path in place.rglob("*")]
     assert names and ".unfinished" not in names and "of another export" not in names
+
+
+@pytest.mark.parametrize("name", ["new", "there"])
+def test_a_second_export_into_a_folder_is_refused_and_harms_no_file_of_the_first(name, tmp_path):
+    folder = tmp_path / name
+    (tmp_path / "there").mkdir()
+    with whole_or_nothing(folder) as unfinished:
+        unfinished.mkdir()
+        (unfinished / "a file").write_text("whole")
+        with pytest.raises(UserError, match="another command writes there"), whole_or_nothing(folder):
+            pytest.fail("both would write to one folder")
+    with pytest.raises(UserError, match="not an empty folder"), whole_or_nothing(folder):
+        pytest.fail("it was written meanwhile")
+    assert [path.name for path in folder.iterdir()] == ["a file"] and (folder / "a file").read_text() == "whole"
+
+
+@pytest.mark.parametrize("name", ["new", "there"])
+def test_an_export_that_fails_leaves_the_folder_as_it_was(name, tmp_path):
+    (tmp_path / "there").mkdir()
+    with pytest.raises(ZeroDivisionError), whole_or_nothing(tmp_path / name) as unfinished:
+        unfinished.mkdir()
+        (unfinished / "a file").write_text("half")
+        raise ZeroDivisionError
+    assert [path.name for path in tmp_path.rglob("*")] == ["there"]
 
 
 def test_tasks_that_cannot_be_written_over_stay(tmp_path, monkeypatch):

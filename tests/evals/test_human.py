@@ -1,6 +1,7 @@
 """The human player: what a person is shown, what is taken for an answer, and the page in the browser."""
 
 import asyncio
+import errno
 import io
 import os
 import pty
@@ -234,6 +235,33 @@ async def test_quit_and_the_end_of_input_stop(tmp_path, monkeypatch, typed):
     shown, _ = terminal(tmp_path, monkeypatch, *typed)
     with pytest.raises(QuitError):
         await HumanPlayer(shown).reply(turn(message("user", "?")))
+
+
+@pytest.mark.parametrize("fails", ["output", "input"])
+async def test_a_terminal_that_has_been_closed_is_left_and_fails_no_game(fails, tmp_path, monkeypatch):
+    shown, _ = terminal(tmp_path, monkeypatch, "1")
+
+    def closed(*given, **named):
+        raise OSError(errno.EIO, "Input/output error")
+
+    if fails == "output":
+        monkeypatch.setattr(shown._console, "print", closed)
+        with pytest.raises(QuitError):
+            shown.begin(1, 2)
+    else:
+        monkeypatch.setattr("builtins.input", closed)
+    with pytest.raises(QuitError):
+        await HumanPlayer(shown).reply(turn(message("user", "?")))
+
+
+async def test_a_picture_that_cannot_be_drawn_is_no_closed_terminal(tmp_path, monkeypatch):
+    class Damaged:
+        def render(self):
+            raise OSError("the file is gone")
+
+    shown, _ = terminal(tmp_path, monkeypatch, "1")
+    with pytest.raises(OSError, match="the file is gone"):
+        shown._picture(Damaged())
 
 
 async def test_a_color_terminal_draws_the_picture(tmp_path, monkeypatch):

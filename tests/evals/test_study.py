@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from cluster.cli import main
 from cluster.commands import study as study_command
+from cluster.commands import sweep
 from cluster.commands.study import sweeps
 from cluster.errors import UserError
 from evals.analysis.compare import Side
@@ -290,8 +291,21 @@ def test_a_design_plays_every_combination_or_one_change_at_a_time():
 @pytest.mark.parametrize("codes", itertools.permutations((0, 1, 75)))
 def test_a_study_ends_with_the_worst_exit_code_of_its_multiruns_and_plays_them_all(codes, monkeypatch):
     left = list(codes)
-    monkeypatch.setattr("cluster.commands.sweep.multirun", lambda overrides: left.pop(0))
+    monkeypatch.setattr("cluster.commands.sweep.play_all", lambda overrides: [sweep.Outcome((), left.pop(0))])
     assert exit_code("study", "run", "--one-at-a-time", "suite=kidgym", "a=1,2", "b=1,2", "c=1,2") == 75 and not left
+
+
+def test_a_stop_signal_ends_a_whole_study(monkeypatch, capsys):
+    begun = []
+
+    def play_all(overrides):
+        begun.append(overrides)
+        return [sweep.Outcome((), 0), sweep.Outcome((), 75, stopped=len(begun) == 2)]
+
+    monkeypatch.setattr("cluster.commands.sweep.play_all", play_all)
+    asked = ["suite=kidgym", "a=1,2", "b=1,2", "c=1,2"]
+    assert exit_code("study", "run", "--one-at-a-time", *asked) == 75
+    assert begun == sweeps(asked, one_at_a_time=True)[:2] and "report on the study" not in capsys.readouterr().out
 
 
 def test_a_report_tells_causes_effects_interactions_and_shares_in_this_order(monkeypatch):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from collections.abc import Mapping
 from typing import Literal
@@ -12,6 +11,7 @@ import pyarrow as pa
 from envs.kumo import Game
 from evals.conversation import Conversation
 from evals.presentation import Presentation
+from evals.searches import found_by
 from evals.suite import Column
 from evals.suites.kumo import prompts
 from evals.suites.kumo.decode import decode
@@ -130,12 +130,12 @@ async def play_puzzle(
         earlier = answer(played.reply.text, played.reply.reasoning, choice.name, presentation)
         before = (*before, *said.kept, earlier)
         said = following
-    optimal_play = await asyncio.to_thread(lambda: puzzle.optimal_play)
+    optimal_play = await found_by(lambda: puzzle.optimal_play)
     taken = tuple(game.taken)
-    errors = await asyncio.to_thread(judge, task, taken, game.named, search=regret)
+    errors = await found_by(judge, task, taken, game.named, search=regret)
     exact: dict[str, object] = {}
     if puzzle.guaranteed:
-        found = await asyncio.to_thread(judge, task, taken, game.named, search=regret, guarantee=True)
+        found = await found_by(judge, task, taken, game.named, search=regret, guarantee=True)
         exact = {
             "exact_certain_after": found.certain_after,
             "exact_ending": found.ending or None,

@@ -88,19 +88,24 @@ class Puzzle:
     def _books(self) -> dict[BookChoice, str]:
         return {}
 
-    @cached_property
+    @property
     def optimal_play(self) -> tuple[str, ...]:
         """The tests of perfect play on this task's outcomes, in order, and last the truth that it names.
 
         A task that is not of the default suite, nor in the user's cache, is searched, for seconds; threads that ask
         meanwhile wait for the same search.
         """
-        return optimal_play(self.task)
+        # Not ``cached_property``: in Python 3.11 all puzzles share its lock, and one search at a time would run.
+        found: tuple[str, ...] | None = self.__dict__.get("_optimal_play")
+        if found is None:
+            found = optimal_play(self.task)
+            self.__dict__["_optimal_play"] = found
+        return found
 
     @property
     def optimum_is_cheap(self) -> bool:
         """Whether ``optimal_play`` is on record or searched in no time."""
-        return "optimal_play" in self.__dict__ or is_known(self.task) or len(self.task.truths) <= CHEAP
+        return "_optimal_play" in self.__dict__ or is_known(self.task) or len(self.task.truths) <= CHEAP
 
     @property
     def guaranteed(self) -> bool:
@@ -137,7 +142,7 @@ class PublishedPuzzle(Puzzle):
     def _write_book(self, style: BookChoice) -> str:
         return self.published.book if style == "published" else super()._write_book(style)
 
-    @cached_property
+    @property
     def optimal_play(self) -> tuple[str, ...]:
         """As searched when the benchmark was imported; where no truth survives, a guess at once."""
         return self.published.optimal_play or (self.task.valid_truth,)

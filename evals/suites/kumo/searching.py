@@ -1,14 +1,14 @@
 """Searches beside the play: as many at a time as there are cores, each question once, results kept in the user's cache.
 
-The compiled search runs without Python's global lock, so threads of one pool use all cores and need no child processes.
+The compiled search runs without Python's global lock, so the threads that ask use all cores and need no child processes. It
+runs in the thread that asks first: a pool's threads would keep a stopped program waiting until they have ended.
 """
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 
 from envs.kumo import OptimalSearch, Task
 from evals.suites.kumo import disk_cache as cache
@@ -17,11 +17,7 @@ from evals.types import stable_hash
 
 _lock = threading.Lock()
 _under_way: dict[str, Future[list[int]]] = {}
-
-
-@functools.cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="kumo-search")
+_cores = threading.BoundedSemaphore(os.cpu_count() or 1)
 
 
 def optimal_play(task: Task) -> tuple[str, ...]:
@@ -42,10 +38,17 @@ def _answer(task: Task, taken: tuple[str, ...] | None) -> list[int]:
     tests = None if taken is None else [task.position(name) for name in taken]
     key = game_key(task) if tests is None else stable_hash(game_key(task), tests)
     with _lock:
-        future = _under_way.get(key)
-        if future is None:
-            future = _under_way[key] = _pool().submit(_recall_or_search, task, taken, key)
-            future.add_done_callback(lambda _: _under_way.pop(key, None))
+        asked_before = _under_way.get(key)
+        future = _under_way.setdefault(key, Future())
+    if asked_before is None:
+        try:
+            with _cores:
+                future.set_result(_recall_or_search(task, taken, key))
+        except BaseException as error:  # whatever it is, those who wait are told
+            future.set_exception(error)
+        finally:
+            with _lock:
+                del _under_way[key]
     return future.result()
 
 

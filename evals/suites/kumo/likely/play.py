@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import math
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ import pyarrow as pa
 from envs.kumo import Domain
 from envs.kumo.likely import BayesSearch, LikelyTask
 from evals.conversation import Conversation
+from evals.searches import found_by
 from evals.suite import Column
 from evals.suites.kumo.decode import decode
 from evals.suites.kumo.likely import prompts
@@ -77,7 +77,7 @@ async def play_likely(task: LikelyTask, domain: Domain, conversation: Conversati
         conversation: With its player.
         wrong: Points that a wrong answer costs; a test, and a reply that cannot be read, cost 1.
     """
-    search = await asyncio.to_thread(search_of, task, wrong)
+    search = await found_by(search_of, task, wrong)
     game = _Tally()
     unread = 0
     chat = prompts.opening(task, domain, conversation.episode.budget, wrong)

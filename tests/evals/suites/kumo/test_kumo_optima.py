@@ -6,6 +6,8 @@ import os
 import random
 import subprocess
 import sys
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -218,6 +220,47 @@ def test_threads_that_ask_the_same_share_one_search(monkeypatch):
         found = list(pool.map(searching.optimal_play, tasks))
     assert found == [OptimalSearch(task).rollout() for task in tasks]
     assert len(asked) == 3
+
+
+def test_a_search_that_fails_is_told_to_all_who_wait_and_tried_anew(monkeypatch):
+    task, failing = new_task(), True
+
+    def recall(*asked):
+        time.sleep(0.05)
+        if failing:
+            raise MemoryError("too large")
+        return [0]
+
+    monkeypatch.setattr(searching, "_recall_or_search", recall)
+    with ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(searching.optimal_play, task) for _ in range(4)]
+    assert [str(each.exception()) for each in asked] == ["too large"] * 4
+    failing = False
+    assert searching.optimal_play(task) == task.action_names[:1]
+
+
+def test_puzzles_are_searched_at_the_same_time_and_each_once(monkeypatch):
+    both, searched = threading.Barrier(2, timeout=20), []
+
+    def search(task):
+        searched.append(task)
+        both.wait()
+        return ("a test", task.valid_truth)
+
+    monkeypatch.setattr("evals.suites.kumo.searched_game.optimal_play", search)
+    puzzles = puzzles_of("medical", "4x6", 2)
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda puzzle: puzzle.optimal_play, puzzles))
+    assert found == [puzzle.optimal_play for puzzle in puzzles] and len(searched) == 2
+
+
+def test_a_search_runs_in_the_thread_that_asks_so_that_no_other_keeps_a_program_waiting(monkeypatch):
+    threads = []
+    monkeypatch.setattr(
+        searching, "_recall_or_search", lambda *asked: threads.append(threading.current_thread()) or [0]
+    )
+    searching.optimal_play(new_task())
+    assert threads == [threading.current_thread()]
 
 
 def test_puzzles_of_any_size_seed_and_number_of_valid_truths():
