@@ -4,7 +4,7 @@ import sys
 
 from cluster import stop_signals
 
-if sys.argv[1:2] in (["run"], ["serve"]):
+if sys.argv[1:2] in (["run"], ["serve"]) or sys.argv[1:3] == ["study", "run"]:
     stop_signals.leave_at_once()  # before the imports below, which take a second
 else:
     stop_signals.silent_interrupts()

@@ -52,6 +52,16 @@ def interruptible() -> None:
 
 
 @contextmanager
+def ignored_interrupts() -> Iterator[None]:
+    """Do not heed Ctrl-C while a command ends that Ctrl-C has ended: people press it twice."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
 def counted() -> Iterator[None]:
     """Only count stop signals; nobody else can install handlers for them meanwhile, as Ray does while it starts."""
     real = signal.signal

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -13,8 +12,8 @@ from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
-AT_ONCE: Final = min(32, (os.cpu_count() or 1) + 4)
-"""Searches of one event loop that run at the same time; as many as the threads that asyncio has."""
+AT_ONCE: Final = 32
+"""Threads of one event loop at the same time, as many as asyncio has at most."""
 _slots: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = weakref.WeakKeyDictionary()
 
 

@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 import pyarrow as pa
 import uvicorn
 
+from cluster import stop_signals
 from cluster.commands.export import UNFINISHED, check_new, whole_or_nothing
 from cluster.config.plan import make_suite
 from cluster.console import say, warn
@@ -86,7 +87,8 @@ def main(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         pass  # the way to end it
     finally:
-        viewer.close()
+        with stop_signals.ignored_interrupts():
+            viewer.close()
     return 0
 
 

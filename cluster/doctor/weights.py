@@ -188,7 +188,7 @@ def _is_name(name: str) -> bool:
     """Whether a hub's name of a file or a branch leads to nothing outside of its folder, and is plain text."""
     parts = PurePosixPath(name).parts
     leads_out = ".." in parts or name.startswith("/")
-    return bool(parts) and not leads_out and name.isprintable()
+    return bool(parts) and not leads_out and "\\" not in name and name.isprintable()
 
 
 def _wanted(names: Sequence[str]) -> Iterator[str]:

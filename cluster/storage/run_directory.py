@@ -319,6 +319,8 @@ class RunDirectory(Run):
     def _write(self, content: bytes) -> Path:
         with self._writing:
             self._lock.check()
+            if self.parts.is_symlink():  # somebody has put it in the folder's place
+                raise OSError(f"{self.parts}: is a link; put back the folder that was there")
             self._remove_doubtful()
             self._commits += 1
             path = self.parts / f"part-{next(self._numbers):06d}-{secrets.token_hex(4)}.parquet"

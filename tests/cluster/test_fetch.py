@@ -213,7 +213,7 @@ def test_a_name_that_leads_out_of_the_cache_is_refused(name, stub, capsys, monke
     assert code == 2 and "invalid file names" in said
 
 
-@pytest.mark.parametrize("name", ["", ".", "a\x1b[2J.safetensors"])
+@pytest.mark.parametrize("name", ["", ".", "a\x1b[2J.safetensors", "..\\..\\outside.json"])
 def test_a_name_that_is_none_or_would_speak_to_the_terminal_is_refused(name, stub, capsys, monkeypatch):
     monkeypatch.setitem(FILES, name, b"{}")
     code, said = ended(capsys)

@@ -59,7 +59,8 @@ async def test_runners(capsys, monkeypatch):
 
     time = SimpleNamespace(monotonic=lambda: clock.now)
     virtual = {"sleep": clock.sleep, "to_thread": in_this_thread, "wait": clock.wait}
-    for module in (runner, model_player, players, toy):
+    monkeypatch.setattr(players, "found_by", in_this_thread)
+    for module in (runner, model_player, toy):
         monkeypatch.setattr(module, "time", time, raising=False)
         monkeypatch.setattr(module, "asyncio", SimpleNamespace(**{**vars(asyncio), **virtual}))
     monkeypatch.setattr(runner, "within", clock.within)

@@ -118,6 +118,20 @@ async def test_rows_are_of_the_session_and_the_attempt_that_the_directory_states
     assert [tuple(row.values()) for row in stored] == [("", 1), ("s2", 4), ("s2", 1)]
 
 
+async def test_a_link_in_the_place_of_the_ledger_is_not_followed_and_the_commit_can_be_tried_again(directory, tmp_path):
+    elsewhere, aside = tmp_path / "elsewhere", tmp_path / "aside"
+    elsewhere.mkdir()
+    directory.parts.rename(aside)
+    directory.parts.symlink_to(elsewhere)
+    with pytest.raises(OSError, match="is a link"):
+        directory.commit(await rows(PLAN[:2]))
+    assert not list(elsewhere.iterdir())
+    directory.parts.unlink()
+    aside.rename(directory.parts)
+    directory.commit(await rows(PLAN[:2]))
+    assert len(Run(directory.path).ledger) == 2
+
+
 @pytest.mark.parametrize("late", ["rename", "sync"])
 async def test_a_commit_whose_answer_was_lost_is_not_there_twice(directory, monkeypatch, late):
     """A network file system may do what it says it failed at."""
@@ -144,7 +158,7 @@ async def test_a_commit_whose_answer_was_lost_is_not_there_twice(directory, monk
 
 
 def test_files_that_a_crash_left_half_written_are_removed(directory):
-    left = [directory.path / ".config.yaml.1a.tmp", directory.parts / ".part-000001-x.parquet.2b.tmp"]
+    left = [directory.path / ".config.yaml.0123456a.tmp", directory.parts / ".part-000001-x.parquet.0123456b.tmp"]
     for path in left:
         path.write_text("half")
     directory.release()

@@ -153,3 +153,12 @@ def test_handlers_are_installed_before_anything_that_takes_time_is_imported():
     checked = "import sys, cluster.stop_signals; sys.exit(len({'asyncio', 'ray', 'numpy', 'yaml'} & {*sys.modules}))"
     done = subprocess.run([sys.executable, "-S", "-c", checked], cwd=Path(__file__).parents[2], env={})
     assert done.returncode == 0, "Ctrl-C meanwhile would show a traceback, and a stop signal would not be heeded"
+
+
+def test_a_second_ctrl_c_does_not_disturb_the_end_of_a_command():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with stop_signals.ignored_interrupts():
+        send(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        send(signal.SIGINT)
+        now()

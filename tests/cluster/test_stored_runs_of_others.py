@@ -56,12 +56,12 @@ def test_an_episode_of_bytes_that_are_no_text_is_not_there(run_dir, capsys):
 
 
 def test_a_folder_in_place_of_a_file_that_is_being_written_stays(run_dir):
-    (run_dir / "episodes" / ".x.tmp").mkdir()
-    (run_dir / ".y.tmp").write_text("left")
+    (run_dir / "episodes" / ".x.0123abcd.tmp").mkdir()
+    (run_dir / ".y.0123abcd.tmp").write_text("left")
     directory = RunDirectory(run_dir)
     directory.claim()
     directory.release()
-    assert (run_dir / "episodes" / ".x.tmp").is_dir() and not (run_dir / ".y.tmp").exists()
+    assert (run_dir / "episodes" / ".x.0123abcd.tmp").is_dir() and not (run_dir / ".y.0123abcd.tmp").exists()
 
 
 # --- settings that name what is not here -------------------------------------------------------------------------------

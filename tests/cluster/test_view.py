@@ -1,5 +1,6 @@
 """``raycade view``: which runs it shows, where it listens, and what it says of wrong input."""
 
+import os
 import re
 import select
 import signal
@@ -60,6 +61,23 @@ def test_it_listens_on_this_machine_only_and_asks_for_the_token_that_it_prints(t
     (cookie,) = client.cookies
     assert str(port) in cookie  # two viewers on one host do not throw each other out
     assert client.get("/api/state").json()["runs"][0]["path"] == str(path)
+
+
+def test_a_second_ctrl_c_while_it_ends_changes_nothing(tmp_path, monkeypatch):
+    def run(self, sockets):
+        sockets[0].close()
+        raise KeyboardInterrupt
+
+    ended = []
+
+    def close(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        ended.append(True)
+
+    monkeypatch.setattr(uvicorn.Server, "run", run)
+    monkeypatch.setattr("cluster.commands.view.Viewer.close", close)
+    write_run(tmp_path / "run", *calm_rows())
+    assert view(tmp_path / "run") == 0 and ended
 
 
 def test_without_a_name_it_shows_all_runs_in_the_folder(tmp_path, monkeypatch, served, capsys):
