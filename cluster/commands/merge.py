@@ -84,10 +84,10 @@ def _merge(target: Path, sources: Sequence[Path]) -> Joined:
     begun = directory.begun
     if not begun:
         directory.check_plan(())
-    paths = dict.fromkeys(sources)
+    paths = {real_path(path): path for path in sources}
     if begun:
-        paths.pop(target, None)
-    others = [Run(path) for path in paths]
+        paths.pop(real_path(target), None)
+    others = [Run(path) for path in paths.values()]
     runs: list[Run] = [directory, *others] if begun else others
     if begun and directory.config.get("shard") is not None:
         raise UserError(f"{target} is itself a part (shard={directory.config['shard']}); name another target")
@@ -109,12 +109,13 @@ def _merge(target: Path, sources: Sequence[Path]) -> Joined:
         directory.begin(plan, {"config.yaml": yaml.safe_dump(config, sort_keys=False, allow_unicode=True)})
         if len(plan) > len(directory.planned):
             directory.write_plan(plan)
-        sessions = _joined_sessions(runs)
-        if sessions != directory.sessions:
-            directory.write_sessions(sessions)
+        # Money before the sessions, which say whose it is: a merge that was killed in between would take all for the target's.
         spending = _joined_spending(directory, others)
         if spending.total and spending != directory.spending:
             write_spending(directory.path, spending)
+        sessions = _joined_sessions(runs)
+        if sessions != directory.sessions:
+            directory.write_sessions(sessions)
         for run in others:
             _copy_rows(run, directory, owners)
             warnings += _copy_notes(run, directory)
@@ -363,10 +364,9 @@ def _joined_spending(target: Run, others: Sequence[Run]) -> Spending:
     A part of which another one holds all sessions is that one, at an earlier time. Parts that share only some sessions are
     copies of a run that were played on apart: both count, rather too much than too little for a spend cap.
     """
-    before = target.spending
-    found = [*before.merged]
-    highest = before.highest
-    for run in others:
+    found: list[MergedPart] = []
+    highest = 0.0
+    for run in (target, *others):  # a copy of the target may be among the others
         found += _parts_bought(run)
         highest = max(highest, run.spending.highest)
     parts: list[MergedPart] = []
@@ -376,8 +376,7 @@ def _joined_spending(target: Run, others: Sequence[Run]) -> Spending:
         held = any(sessions <= set(kept.sessions) for kept in parts)
         if not held:
             parts.append(part)
-    spent = before.own + sum(part.total for part in parts)
-    return Spending(spent, 0.0, highest, tuple(parts))
+    return Spending(sum(part.total for part in parts), 0.0, highest, tuple(parts))
 
 
 def _joined_sessions(runs: Sequence[Run]) -> list[dict[str, Any]]:

@@ -20,13 +20,14 @@ from cluster.errors import UserError
 from cluster.storage.durable import write_durably
 from envs.files import read_json
 from evals.ledger.check import MOST
+from evals.summary.cost import money
 
 SPENDING = "spending.json"
 
 
 @dataclass(frozen=True)
 class MergedPart:
-    """What a run had spent when it was merged into this one."""
+    """What sessions had spent when runs were merged: those of a run that was merged into this one, or this one's own."""
 
     sessions: tuple[str, ...]
     """Ids of its sessions, which tell it from others wherever it lies."""
@@ -43,11 +44,11 @@ class Spending:
     highest: float = 0.0
     """Price of the most expensive request."""
     merged: tuple[MergedPart, ...] = ()
-    """Of ``spent``, what runs have spent that were merged into this one."""
+    """Of ``spent``, what is known by its sessions since a merge."""
 
     @property
     def own(self) -> float:
-        """What was spent in this run directory itself."""
+        """What was spent in this run directory since it was merged, if it was."""
         # sums in another order differ in their last digits
         return max(0.0, round(self.total - sum(part.total for part in self.merged), 12))
 
@@ -107,10 +108,10 @@ def check_journal(run_dir: Path, cost: float, capped: bool) -> None:
     # sums in another order differ in their last digits
     if noted >= cost * (1 - 1e-9):
         return
-    found = f"holds {noted:.2f}" if os.path.lexists(path) else "missing"
+    found = f"holds {money(noted)}" if os.path.lexists(path) else "missing"
     too_little = (
-        f"{path}: {found}, though the ledger's episodes cost {cost:.2f}. Restore it, or write into it what was spent, at "
-        f'least: {{"spent": {cost:.6f}}}'
+        f"{path}: {found}, though the ledger's episodes cost {money(cost)}. Restore it, or write into it what was spent, at "
+        f'least: {{"spent": {cost:.12g}}}'
     )
     if capped:
         raise UserError(f"{too_little}. Without it, the run could spend more than model.engine.spend_cap")

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from cluster.console import warn
 from cluster.errors import RunFailedError, UserError
 from cluster.storage.provenance import VERSIONS, read_versions
-from cluster.storage.spending import SPENDING, Spending, read_spending
+from cluster.storage.spending import SPENDING, Spending, check_journal, read_spending
 from cluster.storage.stop_rule import StoredRule, read_rule
 from envs.files import FileError, MissingFileError, parse_json, read_lines, read_yaml, real_path
 from envs.files.parquet import read_parquet
@@ -191,6 +191,8 @@ class Run:
         Raises:
             UserError: see ``planned``, ``ledger``, ``config`` and ``sessions``.
         """
+        if self.spent is not None:
+            check_journal(self.path, self.ledger_cost, capped=False)
         whole = RunData.of_ledger(self.planned, self.ledger, self.config, self.sessions, self.spent)
         state = self.stopping
         if state is None:

@@ -21,7 +21,7 @@ from cluster.config.settings import load_settings
 from cluster.errors import UserError
 from cluster.storage.provenance import read_versions, write_versions
 from cluster.storage.run_directory import RunDirectory
-from cluster.storage.spending import MergedPart, Spending, SpendingJournal, read_spending
+from cluster.storage.spending import MergedPart, Spending, SpendingJournal, read_spending, write_spending
 from cluster.storage.stored_run import Run
 from evals.conversation import Record
 from evals.ledger.ledger import open_ledger
@@ -113,7 +113,11 @@ async def test_the_target_may_be_named_as_a_source_too(play, tmp_path):
     one, two, target = await play("1", "shard=1/2"), await play("2", "shard=2/2"), tmp_path / "whole"
     merge(target, [one])
     (tmp_path / "link").symlink_to(target)
-    assert merge(target, [tmp_path / "link", two]).rows == 24
+    write_spending(target, Spending(1.0))
+    shutil.copytree(target, tmp_path / "copy")
+    for _ in range(2):
+        assert merge(target, [tmp_path / "link", tmp_path / "copy", two]).rows == 24
+        assert read_spending(target).total == 1.0
     assert counts(target) == (24, 24, 0)
 
 
@@ -273,9 +277,16 @@ def test_money_of_copies_of_a_run_counts_once_as_of_its_latest_state_in_any_orde
         for state in states
     ]
     order.shuffle(sources)
-    joined = _joined_spending(SimpleNamespace(spending=Spending()), sources)
+    nothing = SimpleNamespace(spending=Spending(), sessions=[], path=Path("new"))
+    joined = _joined_spending(nothing, sources)
     assert joined.total == sum(map(sum, runs)) and joined.own == 0
     assert joined.highest == max(map(sum, runs))
+    # The target may itself be one of them, and others copies of it; and all may be merged into it once more.
+    into = _joined_spending(sources[0], sources[1:])
+    assert into.total == joined.total
+    ids = [{"id": each} for part in into.merged for each in part.sessions]
+    again = _joined_spending(SimpleNamespace(spending=into, sessions=ids, path=Path("played")), sources)
+    assert again == into
 
 
 def test_notes_of_the_parts_come_along_and_the_parts_keep_theirs(tmp_path):
@@ -423,7 +434,7 @@ def test_rows_sessions_and_money_of_parts(tmp_path, capsys):
         sessions = [{"id": n, "git_commit": commit} for n, commit in enumerate(commits)]
         said(merge_module._check_versions([Part("a", sessions=sessions[:1]), Part("b", sessions=sessions[1:])]))
     nested = bought(4.0, ("s1 s2", 2.0), ("s3", 1.0))
-    target = Part("t", spending=bought(10.0, ("s1", 3.0), ("s9", 2.0)))
+    target = Part(tmp_path / "t", spending=bought(10.0, ("s1", 3.0), ("s9", 2.0)))
     last = Part("z", ids=["s2", "s5"], spending=bought(1.5))
     for number, (ids, spending) in enumerate(
         (

@@ -16,11 +16,13 @@ import pytest
 from cluster.commands.list_runs import list_runs
 from cluster.errors import RunFailedError, UserError
 from cluster.observe.run_status import run_status
+from cluster.storage.spending import Spending, write_spending
 from cluster.storage.stored_run import Run, damaged, read_runs
 from evals.ledger.lease import find_leases, part_files
 from evals.ledger.ledger import OPENINGS
 from evals.ledger.parts import Damage, LedgerChangedError, LedgerDamagedError, damage_of
 from tests.cluster.test_ledger import PLAN, directory, rows  # noqa: F401
+from tests.viewer_runs import calm_rows, write_run
 
 
 async def test_only_the_columns_asked_for_are_read_and_rows_are_held_against_the_plan(directory):  # noqa: F811
@@ -173,3 +175,16 @@ def test_a_folder_of_parts_that_cannot_be_listed_is_no_empty_run(tmp_path, monke
     for listed in (part_files, find_leases):
         with pytest.raises(PermissionError):
             listed(tmp_path)
+
+
+@pytest.mark.parametrize(("spent", "told"), [(None, False), (0.0066, False), (0.001, True)])
+def test_a_journal_that_holds_less_than_the_ledger_cost_is_told_to_all_who_read_the_run(
+    spent, told, tmp_path, monkeypatch, capsys
+):
+    write_run(tmp_path / "run", *calm_rows())
+    monkeypatch.setattr(Run, "ledger_cost", property(lambda run: 0.0066))
+    if spent is not None:
+        write_spending(tmp_path / "run", Spending(spent))
+    _ = Run(tmp_path / "run").data
+    said = " ".join(capsys.readouterr().err.split())
+    assert ("spending.json: holds 0.0010, though the ledger's episodes cost 0.0066" in said) == told == bool(said)
