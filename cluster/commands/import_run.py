@@ -25,6 +25,7 @@ from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
 from envs.files import FileError, open_regular
 from envs.files.archive import MOST_ARCHIVE_BYTES, MOST_MEMBER_BYTES
+from evals.exchange.carried import check_of
 from evals.imports.every_eval_ever import read_every_eval_ever
 from evals.imports.inspect_log import read_inspect
 from evals.imports.reading import Shape, is_unicode, read_as
@@ -273,7 +274,13 @@ def _carried_parts(transcript: Transcript) -> tuple[Episode, object]:
     carried = transcript.carried
     if not isinstance(carried, dict) or not {"episode", "row"} <= carried.keys():
         raise FileError(transcript.place, "does not carry its ledger row: changed since raycade wrote it")
-    return planned_episode(carried["episode"], transcript.place), carried["row"]
+    episode, row = planned_episode(carried["episode"], transcript.place), carried["row"]
+    # Exports of older versions have none.
+    if "check" in carried and isinstance(row, dict) and carried["check"] != check_of(episode, row):
+        raise FileError(
+            transcript.place, "is another game or player, or ended otherwise: changed since raycade wrote it"
+        )
+    return episode, row
 
 
 def _of_suite(episodes: list[Episode], suite: Suite, path: Path) -> list[Episode]:

@@ -155,7 +155,9 @@ def _commit() -> str | None:
     source = Path(__file__).resolve().parent
 
     def git(*arguments: str) -> bytes:
-        return subprocess.run(["git", "-C", source, *arguments], capture_output=True, check=True).stdout
+        # Without the lock that it takes to note what it has looked at: a run that is killed would leave it in the checkout.
+        command = ["git", "--no-optional-locks", "-C", str(source), *arguments]
+        return subprocess.run(command, capture_output=True, check=True).stdout
 
     try:
         difference = git("diff", "HEAD", "--no-ext-diff")

@@ -10,7 +10,7 @@ from typing import Any
 
 from evals.exchange.source import Source
 from evals.ledger.columns import SCHEMA_VERSION
-from evals.types import Episode
+from evals.types import Episode, stable_hash
 
 NAME = "raycade"
 """Under which a row, and what it needs besides, is carried along."""
@@ -30,7 +30,13 @@ def carry_episode(source: Source, row: Mapping[str, Any]) -> dict[str, Any]:
     """
     planned = source.planned(row["episode_id"])
     own = {name: value for name, value in row.items() if name not in (*SAME, *OF_THE_RUN)}
-    return {"episode": {name: planned[name] for name in PLANNED}, "row": _carried(own)}
+    episode = {name: planned[name] for name in PLANNED}
+    return {"episode": episode, "row": _carried(own), "check": check_of(Episode(**episode), own)}
+
+
+def check_of(episode: Episode, row: Mapping[str, Any]) -> str:
+    """A hash of what replies do not tell when they are scored again: which game it was, whose, and whether it failed."""
+    return stable_hash(episode.id, *(row.get(name) for name in ("status", "error", "error_kind")))
 
 
 def carry_source(source: Source) -> dict[str, Any]:

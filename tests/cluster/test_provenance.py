@@ -74,9 +74,9 @@ def test_the_commit_tells_what_differs_from_it(monkeypatch, difference):
     answers = {("diff", "HEAD", "--no-ext-diff"): difference, ("rev-parse", "HEAD"): b"abc\n"}
 
     def run(command, capture_output, check):
-        assert capture_output and check and command[:2] == ["git", "-C"]
-        assert command[2] == Path(provenance.__file__).resolve().parent
-        return SimpleNamespace(stdout=answers[tuple(command[3:])])
+        assert capture_output and check and command[:3] == ["git", "--no-optional-locks", "-C"]
+        assert command[3] == str(Path(provenance.__file__).resolve().parent)
+        return SimpleNamespace(stdout=answers[tuple(command[4:])])
 
     monkeypatch.setattr(
         provenance, "subprocess", SimpleNamespace(run=run, CalledProcessError=subprocess.CalledProcessError)

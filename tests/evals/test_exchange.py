@@ -1,6 +1,7 @@
 """Runs in the formats of others and back: nothing is lost that can be kept, nothing leaves that is secret."""
 
 import base64
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -31,7 +32,7 @@ from PIL import Image
 
 from cluster.cli import main
 from cluster.commands.export import whole_or_nothing
-from cluster.commands.import_run import AT_ONCE, BYTES_AT_ONCE, _batches
+from cluster.commands.import_run import AT_ONCE, BYTES_AT_ONCE, _batches, _carried_parts
 from cluster.errors import UserError
 from cluster.storage.stored_run import Run
 from envs.files import FileError
@@ -275,6 +276,30 @@ def test_a_killed_export_has_no_file_in_its_place_and_the_next_one_is_whole(comm
     assert names and ".unfinished" not in names and "of another export" not in names
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"episode": {"seed": 7}},
+        {"episode": {"player": "someone else"}},
+        {"episode": {"index": 3}},
+        {"row": {"status": "failed", "error": "gone", "error_kind": "engine", "success": None}},
+        {"row": {"error": "another cause"}},
+        {"check": "0" * 32},
+        None,
+    ],
+)
+def test_another_game_or_player_or_end_is_refused_and_older_exports_are_taken(change):
+    row = next(iter(toy_source().rows()))
+    carried = json.loads(json.dumps(carry_episode(toy_source(), row)))
+    if change is None:
+        del carried["check"]
+    for name, values in (change or {}).items():
+        carried[name] = {**carried[name], **values} if isinstance(values, dict) else values
+    expected = pytest.raises(FileError, match="changed since raycade wrote it") if change else contextlib.nullcontext()
+    with expected:
+        _carried_parts(SimpleNamespace(carried=carried, place="here"))
+
+
 @pytest.mark.parametrize("name", ["new", "there"])
 def test_a_second_export_into_a_folder_is_refused_and_harms_no_file_of_the_first(name, tmp_path):
     folder = tmp_path / name
@@ -475,6 +500,7 @@ def test_games_of_numbers_that_no_run_of_so_few_episodes_has_are_not_drawn(tmp_p
         elif member.startswith("samples/") and not first:
             first.append(member)
             value["store"]["raycade"]["episode"]["index"] = 10**6
+            del value["store"]["raycade"]["check"]  # as in a log of an older version
 
     file = rewritten(calm_log("kumo-random", tmp_path), tmp_path / "claimed.eval", claimed)
     assert cli("import", file, "--out", tmp_path / "back") == 0
