@@ -21,6 +21,11 @@ T = TypeVar("T")
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
 
+SHOW_CURSOR = b"\x1b[?25h\n"
+"""For a terminal on which a live display has hidden it; what the display shows is left above."""
+_errors = 2
+"""The descriptor of standard error, also while others write to something else in its place; see ``words_go_to``."""
+
 received: list[int] = []
 """Signals within ``counted``."""
 _install = signal.signal
@@ -177,9 +182,22 @@ def check() -> None:
         raise StoppedError(signal.Signals(received[0]).name)
 
 
+@contextmanager
+def words_go_to(descriptor: int) -> Iterator[None]:
+    """Say that the process ends on this descriptor: what an engine prints while it starts is not shown."""
+    global _errors
+    before, _errors = _errors, descriptor
+    try:
+        yield
+    finally:
+        _errors = before
+
+
 def _leave(number: int, frame: object) -> None:
     with suppress(OSError):  # its reader may have been stopped, too
-        os.write(2, b"stopped; run the same command again to resume\n")
+        if os.isatty(_errors):
+            os.write(_errors, SHOW_CURSOR)
+        os.write(_errors, b"stopped; run the same command again to resume\n")
     os._exit(CONTINUE)
 
 

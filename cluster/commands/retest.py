@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from cluster.concurrency import all_of
 from cluster.config.model import ModelSettings, make_model
 from cluster.config.plan import make_suite
 from cluster.config.stored import stored_sections
@@ -142,8 +143,12 @@ class _Job:
 async def _ask_all(
     model: ModelSettings, decoding: Decoding, jobs: Sequence[_Job], journal: SpendingJournal | None
 ) -> tuple[list[Again], int, str]:
-    engine = model.make_engine()
-    keeping = asking = None
+    try:
+        engine = model.make_engine()
+    except ValueError as error:
+        raise UserError(f"model={model.name}: {error}") from error
+    keeping = None
+    asking: list[asyncio.Future[Any]] = []
     try:
         if journal is not None:
             engine.add_spent_elsewhere(journal.before.total, journal.before.highest)
@@ -151,23 +156,22 @@ async def _ask_all(
             keeping = asyncio.create_task(_keep_journal(engine, journal))
         await engine.start()
         slots = asyncio.Semaphore(engine.max_num_seqs)
-        asking = asyncio.gather(*(_ask(engine, decoding, job, slots) for job in jobs))
+        asking += [asyncio.create_task(_ask(engine, decoding, job, slots)) for job in jobs]
+        answers = asyncio.gather(*asking)
+        asking.append(answers)
         if keeping is not None:
-            both: set[asyncio.Future[Any]] = {asking, keeping}
+            both: set[asyncio.Future[Any]] = {answers, keeping}
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             if keeping.done():  # without a journal nothing more is sent
-                asking.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await asking
+                await all_of(asking, cancel=True)
                 keeping.result()
-        found = await asking
+        found = await answers
     except EngineError as error:
         raise RunFailedError(f"the engine of {model.name} failed: {error}") from error
     finally:
         try:
-            if asking is not None and asking.cancel():  # by Ctrl-C, with requests under way
-                with contextlib.suppress(asyncio.CancelledError):
-                    await asking
+            # After Ctrl-C or the first failure, others are under way or wait: what these have reserved is given back.
+            await all_of(asking, cancel=True)
             if keeping is not None and journal is not None:
                 keeping.cancel()
                 await _note(engine, journal, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import os
 import ssl
 import time
 from collections.abc import Collection, Mapping
@@ -60,13 +61,20 @@ class Endpoint:
         for name, value in headers.items():
             if name not in self._of_turn:
                 sent[name.lower()] = value
-        self._client = httpx.AsyncClient(
-            headers={**sent, "accept-encoding": "identity"},
-            # the bound for the whole exchange is ours: the client's own count from byte to byte
-            timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
-            verify=_certificates(),
-            limits=httpx.Limits(max_connections=connections + 2, max_keepalive_connections=connections + 2),
-        )
+        certificates = _certificates()
+        try:
+            self._client = httpx.AsyncClient(
+                headers={**sent, "accept-encoding": "identity"},
+                # the bound for the whole exchange is ours: the client's own count from byte to byte
+                timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
+                verify=certificates,
+                limits=httpx.Limits(max_connections=connections + 2, max_keepalive_connections=connections + 2),
+            )
+        except (ValueError, ImportError):  # without the proxy's address, which may hold a password
+            raise ValueError(
+                "a proxy of the environment (all_proxy, https_proxy, http_proxy) cannot be used: write http://, https:// or "
+                "socks5:// before its address; the latter needs pip install 'httpx[socks]'"
+            ) from None
         self._heard = time.monotonic()
 
     @property
@@ -169,10 +177,20 @@ class Endpoint:
 
 @functools.cache
 def _certificates() -> ssl.SSLContext:
-    """Those that the client trusts by itself; reading them takes a tenth of a second."""
+    """Those that the client trusts by itself; reading them takes a tenth of a second.
+
+    Raises:
+        ValueError: the environment names others, which cannot be read.
+    """
     import httpx
 
-    return httpx.create_ssl_context()
+    try:
+        return httpx.create_ssl_context()
+    except OSError as error:
+        named = " and ".join(name for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if os.environ.get(name))
+        raise ValueError(
+            f"{named or 'certificates'}: cannot be read as certificates: {error.strerror or error}"
+        ) from error
 
 
 _ENCODINGS = ("identity", "gzip", "deflate")

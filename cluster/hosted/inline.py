@@ -121,7 +121,8 @@ class _Output:
         for stream, file in self._files.items():
             os.dup2(file.fileno(), stream)
         try:
-            yield
+            with stop_signals.words_go_to(shown[2]):
+                yield
         finally:
             sys.stdout.flush()
             for stream, original in shown.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from cluster import stop_signals
 from cluster.observe.progress import clock
 from cluster.observe.run_status import Status, run_status
 from cluster.storage.stored_run import Run, read_runs
@@ -68,15 +70,14 @@ def show_live(run: Run, console: Console) -> None:
     if not console.is_terminal:
         console.print(looks.shown())
         return
-    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
-        try:
-            while True:
-                live.update(looks.shown(), refresh=True)
-                if looks.complete:
-                    return
-                time.sleep(REFRESH_SECONDS)
-        except KeyboardInterrupt:
-            return  # the way to end it
+    live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
+    # A signal that ended the process at once would leave the cursor hidden.
+    with contextlib.suppress(stop_signals.StoppedError, KeyboardInterrupt), stop_signals.raised(), live:
+        while True:
+            live.update(looks.shown(), refresh=True)
+            if looks.complete:
+                return
+            time.sleep(REFRESH_SECONDS)
 
 
 class _Looks:

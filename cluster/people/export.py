@@ -9,6 +9,7 @@ from pathlib import Path
 import yaml
 
 from cluster.config.settings import load_settings
+from cluster.errors import UserError
 from cluster.people.folder import Opened
 from cluster.storage.durable import write_durably
 from cluster.storage.run_directory import RunDirectory
@@ -44,6 +45,8 @@ def export(opened: Opened, against: Sequence[Path]) -> list[Table]:
     else:
         tables += _of_play(opened, begun, against)
     folder = study.folder / RESULTS
+    if folder.is_symlink():  # the study may be somebody else's
+        raise UserError(f"{folder}: is a link out of the study; replace it by a folder, or remove it")
     folder.mkdir(exist_ok=True)
     for name, content in table_files(tables).items():
         write_durably(folder / name, content)

@@ -72,7 +72,7 @@ def start_ray(cluster: ClusterSettings) -> None:
         common["num_cpus"] = len(os.sched_getaffinity(0))
         try:
             ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **common)
-        except (OSError, RuntimeError, RayError) as error:
+        except Exception as error:  # a bare one where its node does not come up in time
             raise RunFailedError(f"Ray cannot be started on this machine: {error}. {SEE_DOCTOR}") from error
         return
     if re.fullmatch(r"\S+:\d+", cluster.address) and not listens(cluster.address):  # Ray itself would wait for minutes

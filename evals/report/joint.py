@@ -43,8 +43,15 @@ class Report:
 
     @property
     def baselines(self) -> frozenset[str]:
-        """The built-in players, which do not compete for the best value."""
-        return frozenset(name for one in self.runs for name in built_in_names(one.suite))
+        """The built-in players, which do not compete for the best value, also under the names that tell runs apart."""
+        found: set[str] = set()
+        for one in self.runs:
+            built_in = built_in_names(one.suite)
+            found |= built_in
+            for player in {player for player, _ in _pairs(one.run)}:
+                if any(player.startswith(f"{name} (") for name in built_in):
+                    found.add(player)
+        return frozenset(found)
 
     @property
     def status(self) -> list[str]:

@@ -167,9 +167,10 @@ def test_ray_is_started_with_the_cores_that_this_process_has(joined, monkeypatch
     (given,) = joined.asked
     assert (given["address"], given["num_cpus"], given["log_to_driver"]) == ("local", 3, False)
     assert "runtime_env" not in given
-    joined.fails = RuntimeError("no port")
-    with pytest.raises(RunFailedError, match="no port"):
-        actors.start_ray(ClusterSettings())
+    for error in (RuntimeError("no port"), Exception("The current node timed out during startup")):
+        joined.fails = error
+        with pytest.raises(RunFailedError, match=f"{error}.*raycade doctor"):
+            actors.start_ray(ClusterSettings())
 
 
 def test_a_cluster_is_joined_with_what_may_be_passed_on(joined, monkeypatch, capsys):

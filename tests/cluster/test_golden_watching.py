@@ -4,6 +4,8 @@ import dataclasses
 import datetime
 import io
 import itertools
+import os
+import signal
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -97,6 +99,14 @@ def test_what_is_shown_live(capsys, monkeypatch):
     terminal.show_live("RUN", SimpleNamespace(is_terminal=True))
     looks = iter([False, True])
     monkeypatch.setattr(terminal, "REFRESH_SECONDS", -1.0)
+    terminal.show_live("RUN", SimpleNamespace(is_terminal=True))
+    looks = iter([False, True])
+
+    def ended(seconds):
+        os.kill(os.getpid(), signal.SIGTERM)
+        said("not reached")
+
+    monkeypatch.setattr(terminal, "time", SimpleNamespace(sleep=ended))
     terminal.show_live("RUN", SimpleNamespace(is_terminal=True))
     said.check("live_terminal")
 

@@ -14,6 +14,7 @@ from typing import ClassVar
 import pytest
 import ray
 
+from cluster import stop_signals
 from cluster.checkpoints.hosted import HostedEngine
 from cluster.config.settings import ClusterSettings
 from cluster.driver.start_failures import StartFailures
@@ -214,6 +215,7 @@ def test_what_an_engine_prints_while_it_starts_is_kept_and_not_shown(tmp_path, m
                 with kept.taken():
                     print("within")
                     os.write(2, b"of the engine\n")
+                    os.write(stop_signals._errors, b"of a signal\n")
                 print("after")
             out.flush()
             assert len([*Path("/proc/self/fd").iterdir()]) == files
@@ -221,7 +223,7 @@ def test_what_an_engine_prints_while_it_starts_is_kept_and_not_shown(tmp_path, m
             for stream, file in usual.items():
                 os.dup2(file, stream)
                 os.close(file)
-    assert (tmp_path / "shown").read_text() == "before\nafter\n" * 2
+    assert (tmp_path / "shown").read_text() == "before\nof a signal\nafter\n" * 2
     assert kept.end() == "within\nwithin\n\nof the engine\nof the engine\n"
 
 

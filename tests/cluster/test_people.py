@@ -135,6 +135,23 @@ def test_answers_become_a_run_beside_models_and_more_can_come(study, tmp_path, c
     assert code == 0 and people[0]["person"] in out
 
 
+def test_results_are_not_written_through_a_link_out_of_the_study(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder, "_games", lambda settings: Games.of(ToySuite(episodes=1)))
+    study = folder.new_study(tmp_path / "study", KIDGYM, "play", 1, 1, "Study")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (study.folder / "results").symlink_to(elsewhere)
+
+    async def nobody(opened):
+        return []
+
+    monkeypatch.setattr(export, "_all_taken", nobody)
+    opened = folder.Opened(study, None, Games.of(ToySuite(episodes=1)), None)
+    with pytest.raises(UserError, match="is a link out of the study"):
+        export.export(opened, [])
+    assert not list(elsewhere.iterdir())
+
+
 @pytest.mark.parametrize(("kind", "ended", "begun"), [("play", (0, -1), (0,)), ("review", (0,), ())])
 def test_new_participants_get_the_games_that_the_fewest_have_ended(tmp_path, monkeypatch, kind, ended, begun):
     games = ("a", "b", "c")

@@ -13,6 +13,7 @@ from cluster.commands.retest import _ask_all, _Job, retest
 from cluster.config.settings import load_settings
 from cluster.engines.base import EngineError
 from cluster.engines.simulated import SimulatedEngine
+from cluster.engines.spend import Spend
 from cluster.errors import RunFailedError, UserError
 from cluster.runner.model_player import request_for
 from cluster.storage.spending import Spending
@@ -154,6 +155,45 @@ def test_requests_under_way_end_quietly_with_the_command(with_journal, caplog):
     asyncio.run(interrupted())
     gc.collect()
     assert caplog.text == ""
+
+
+async def test_what_was_never_sent_is_given_back_when_the_first_answer_ends_the_retest(monkeypatch):
+    class Refused:
+        max_num_seqs = 2
+
+        def __init__(self):
+            self.spend = Spend(1.0, 1.0)
+
+        async def nothing(self, *_):
+            pass
+
+        start = close = nothing
+        add_spent_elsewhere = lambda *_: None  # noqa: E731
+
+        async def settle(self, covered, seconds):
+            return await self.spend.settle(covered, seconds)
+
+        async def complete(self, request):
+            async with self.spend.payment(5.0) as payment:
+                payment.price, payment.priced = 0.0, True
+                raise EngineError("the key is refused")
+
+    noted = []
+    journal = SimpleNamespace(before=Spending(), note=lambda name, account: noted.append(account), write=lambda: None)
+    episode = load_settings([*SMALL, "model=random"]).plan[0]
+    jobs = [SimpleNamespace(turn=Turn(episode, 0, (message("user", "?"),)))] * 6
+    with pytest.raises(RunFailedError, match="the key is refused"):
+        await _ask_all(SimpleNamespace(name="m", make_engine=Refused), "free", jobs, journal)
+    assert max(account.in_flight for account in noted) >= 5.0, "it is written before it is sent"
+    assert (noted[-1].spent, noted[-1].in_flight) == (0.0, 0.0)
+
+
+async def test_an_engine_that_refuses_its_settings_is_an_error_of_the_user():
+    def make_engine():
+        raise ValueError("a proxy cannot be used")
+
+    with pytest.raises(UserError, match="model=m: a proxy cannot be used"):
+        await _ask_all(SimpleNamespace(name="m", make_engine=make_engine), "free", [], None)
 
 
 def test_only_a_model_can_be_asked_again(tmp_path, capsys):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from evals.analysis.labels import run_labels, run_names
 from evals.players import BUILT_IN_PLAYERS
-from evals.report.joint import joined_tables, relabeled
+from evals.report.joint import Report, RunReport, joined_tables, relabeled
 from evals.tables import Table
 from tests.runs import Often, run_of
 from tests.toy import ToySuite
@@ -134,3 +134,12 @@ def test_joined_rows_are_those_of_all_runs_once_in_their_order(given_rows, perfo
     else:
         [one] = joint
         assert list(one.rows) == list(dict.fromkeys(itertools.chain.from_iterable(given_rows)))
+
+
+def test_built_in_players_do_not_compete_under_any_name():
+    runs = {"a": toy(4, ("m", "oracle")), "b": toy(6, ("m", "oracle"))}
+    found = relabeled(runs, {"oracle"}, {"a": "A", "b": "B"})
+    parts = [RunReport(name, run, ToySuite(), (), ()) for name, run in found.items()]
+    built_in = Report(parts).baselines
+    assert {"oracle", "random", "oracle (A)", "oracle (B)"} <= built_in
+    assert not {"m (A)", "m (B)"} & built_in

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from cluster.config.model import make_model
 from cluster.config.settings import load_settings
+from cluster.engines import api_endpoint
 from cluster.engines.api_errors import clean
 from cluster.engines.base import EngineClosedError, Sampling
 from cluster.engines.openai_api import OpenAIEngine
@@ -259,3 +260,23 @@ def test_a_missing_key_is_told_before_anything_starts(monkeypatch):
                 model.engine_class.check_environment(model.engine)
         else:
             model.engine_class.check_environment(model.engine)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("all_proxy", "socks://me:pass-word@proxy:1080", "a proxy of the environment"),
+        ("https_proxy", "ftp://me:pass-word@proxy", "a proxy of the environment"),
+        ("SSL_CERT_FILE", "/nowhere/pass-word.pem", "SSL_CERT_FILE: cannot be read as certificates: No such file"),
+    ],
+)
+def test_what_is_wrong_with_proxies_and_certificates_is_named_without_a_password(name, value, said, monkeypatch):
+    for each in ("all_proxy", "https_proxy", "http_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.delenv(each, raising=False)
+        monkeypatch.delenv(each.upper(), raising=False)
+    monkeypatch.setenv(name, value)
+    api_endpoint._certificates.cache_clear()
+    with pytest.raises(ValueError, match=said) as found:
+        api_endpoint.Endpoint("http://h/v1", "key", {}, [], 5.0, 3)
+    assert "pass-word" not in str(found.value)
+    api_endpoint._certificates.cache_clear()
