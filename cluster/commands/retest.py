@@ -33,6 +33,8 @@ from evals.types import Episode, PlayerError, Reply, Turn
 
 SETTLE_SECONDS = 1.0
 """Between two notes of what was spent."""
+ENDING_SECONDS = 10.0
+"""That requests under way may take when another one has ended the retest."""
 
 
 def main(options: argparse.Namespace) -> None:
@@ -149,6 +151,7 @@ async def _ask_all(
         raise UserError(f"model={model.name}: {error}") from error
     keeping = None
     asking: list[asyncio.Future[Any]] = []
+    over = asyncio.Event()
     try:
         if journal is not None:
             engine.add_spent_elsewhere(journal.before.total, journal.before.highest)
@@ -156,7 +159,7 @@ async def _ask_all(
             keeping = asyncio.create_task(_keep_journal(engine, journal))
         await engine.start()
         slots = asyncio.Semaphore(engine.max_num_seqs)
-        asking += [asyncio.create_task(_ask(engine, decoding, job, slots)) for job in jobs]
+        asking += [asyncio.create_task(_ask(engine, decoding, job, slots, over)) for job in jobs]
         answers = asyncio.gather(*asking)
         asking.append(answers)
         if keeping is not None:
@@ -167,6 +170,9 @@ async def _ask_all(
                 keeping.result()
         found = await answers
     except EngineError as error:
+        if asking:
+            # What is under way is soon refused as well, at no cost; given up, it would count as if it had been answered.
+            await asyncio.wait(asking, timeout=ENDING_SECONDS)
         raise RunFailedError(f"the engine of {model.name} failed: {error}") from error
     finally:
         try:
@@ -197,14 +203,22 @@ async def _note(engine: Engine, journal: SpendingJournal, covered: int, seconds:
 
 
 async def _ask(
-    engine: Engine, decoding: Decoding, job: _Job, slots: asyncio.Semaphore
+    engine: Engine, decoding: Decoding, job: _Job, slots: asyncio.Semaphore, over: asyncio.Event
 ) -> Again | EngineWaitsError | None:
-    """The new answer; None where the turn could not be answered, the error where the engine asks nothing more."""
+    """The new answer; None where the turn could not be answered, the error where the engine asks nothing more.
+
+    Nothing is asked any more once the retest is ``over``, which the first failure of the engine says.
+    """
     async with slots:
+        if over.is_set():
+            return None
         try:
             reply = await engine.complete(request_for(job.turn, decoding))
         except PlayerError:
             return None
         except EngineWaitsError as error:  # what other turns were answered, and paid for, is still shown
             return error
+        except EngineError:
+            over.set()  # before the slot is free for another one
+            raise
     return await job.compared(separate_reasoning(reply))

@@ -174,11 +174,14 @@ async def test_what_was_never_sent_is_given_back_when_the_first_answer_ends_the_
             return await self.spend.settle(covered, seconds)
 
         async def complete(self, request):
+            asked.append(request)
             async with self.spend.payment(5.0) as payment:
+                payment.priced = False
+                await asyncio.sleep(0.05 * len(asked))
                 payment.price, payment.priced = 0.0, True
                 raise EngineError("the key is refused")
 
-    noted = []
+    asked, noted = [], []
     journal = SimpleNamespace(before=Spending(), note=lambda name, account: noted.append(account), write=lambda: None)
     episode = load_settings([*SMALL, "model=random"]).plan[0]
     jobs = [SimpleNamespace(turn=Turn(episode, 0, (message("user", "?"),)))] * 6
@@ -186,6 +189,7 @@ async def test_what_was_never_sent_is_given_back_when_the_first_answer_ends_the_
         await _ask_all(SimpleNamespace(name="m", make_engine=Refused), "free", jobs, journal)
     assert max(account.in_flight for account in noted) >= 5.0, "it is written before it is sent"
     assert (noted[-1].spent, noted[-1].in_flight) == (0.0, 0.0)
+    assert len(asked) == 2, "those under way are waited for, and no other is sent"
 
 
 async def test_an_engine_that_refuses_its_settings_is_an_error_of_the_user():
