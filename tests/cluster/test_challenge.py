@@ -111,6 +111,19 @@ def test_each_suite_of_a_bundle_is_checked(tmp_path):
         assert check_run(run, file, commitment_of(read_secret(file)))[0].rows == rows
 
 
+def test_games_that_the_challenge_does_not_have_are_others(tmp_path):
+    file = tmp_path / "secret"
+    new_challenge(file)
+    section = {"type": "kidgym", **SUITES["kidgym"]}
+    games = make_suite({**section, "seeds": f"sealed:{file}"}).plan()
+    names = ("suite", "task", "level", "index", "seed")
+    planned = [{name: getattr(episode, name) for name in names} for episode in games]
+    planned.append({**planned[0], "index": 10**6})
+    run = SimpleNamespace(path=tmp_path, planned=pa.Table.from_pylist(planned), config={"suite": section})
+    table, others = check_run(run, file, commitment_of(read_secret(file)))
+    assert table.rows == (("kidgym", len(games), 1, "NO"),) and others == 1
+
+
 @pytest.mark.slow
 def test_a_run_is_checked_for_sealed_games(tmp_path):
     file = tmp_path / "secret"

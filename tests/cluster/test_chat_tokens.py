@@ -1,6 +1,8 @@
 """Chats are encoded by pieces to the very tokens that the tokenizer makes of the whole."""
 
 import string
+from array import array
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import example, given
@@ -59,3 +61,10 @@ def test_pieces_have_the_tokens_of_the_whole(letters, parts):
 def test_a_label_is_a_single_token_after_the_text_or_none(letters, label, adds_one):
     token = ChatTokens(letters).label_token("said<a>so: ", label)
     assert token == (letters.encode(label, add_special_tokens=False)[0] if adds_one else None)
+
+
+def test_a_label_that_changes_the_tokens_before_it_is_none():
+    ids = {"text": [1, 2], "textA": [1, 2, 7], "textB": [1, 8, 9], "textC": [1, 2, 7, 7], "textD": [3, 2, 7]}
+    of = SimpleNamespace(_encode_uncached=lambda text: array("i", ids[text]))
+    found = {label: ChatTokens._find_label_token(of, "text", label) for label in "ABCD"}
+    assert found == {"A": 7, "B": None, "C": None, "D": None}

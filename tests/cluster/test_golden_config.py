@@ -292,6 +292,7 @@ def test_overrides(capsys, monkeypatch):
         "run_dir=runs/5",
         "run_dir=-5",
         "run_dir=+.5a",
+        "run_dir=1.10",
         "run_dir=5 6",
         "xrun_dir=5",
         "suites.a=1",

@@ -398,6 +398,26 @@ def test_a_domain_of_one_s_own_is_named_by_its_file(tmp_path, monkeypatch, name)
         load_domain("other.yml")
 
 
+@pytest.mark.parametrize(
+    ("said", "allowed"),
+    [
+        ("A small stone fruit of autumn.", True),
+        ("7 fruits that are named in autumn.", True),
+        ("a small stone fruit of autumn.", False),
+        ("A small stone fruit of autumn", False),
+        ("-A small stone fruit of autumn.", False),
+    ],
+)
+def test_definitions_begin_with_a_capital_and_end_with_a_period(said, allowed):
+    data = toy_yaml()
+    data["truths"]["Apple"] = said
+    if allowed:
+        assert parse_domain(data, "toy").definitions["Apple"] == said
+    else:
+        with pytest.raises(DomainError, match="must begin with a capital and end with a period"):
+            parse_domain(data, "toy")
+
+
 @pytest.mark.parametrize(("length", "allowed"), [(19, False), (20, True), (400, True), (401, False)])
 def test_definitions_have_as_many_characters_as_are_allowed(length, allowed):
     said = "A" + "b" * (length - 2) + "."

@@ -12,7 +12,7 @@ from evals.analysis.compare import LOOKED_AT, Side, comparison_tables, flip_tabl
 from evals.analysis.differences import differences_table, flat_settings
 from evals.analysis.evidence import evidence_table
 from evals.analysis.forest import forest_figure
-from evals.analysis.fresh import fresh_table, plays_other_games
+from evals.analysis.fresh import _effort, fresh_table, plays_other_games
 from evals.ledger.run_data import RunData
 from evals.players import BUILT_IN_PLAYERS
 from evals.stats.anytime import difference_capital, difference_sequence, e_holm
@@ -554,3 +554,16 @@ def test_other_games_are_compared_by_the_means_of_their_cells(share, other, long
         assert (
             back[1] == cell and back[4].mean == pytest.approx(-rows[cell]["A - B"].mean) and back[5] == rows[cell]["p"]
         )
+
+
+def test_effort_is_how_much_longer_perfect_play_takes_in_the_first_run():
+    oracle = {"oracle": BUILT_IN_PLAYERS["oracle"]}
+    hard, easy = (run_of(TwoCells(episodes=8, longer=longer), oracle) for longer in (3, 1))
+
+    def steps(run):
+        rows = run.episodes(["steps"])["steps"].to_pylist()
+        return sum(rows) / len(rows)
+
+    assert steps(hard) > steps(easy)
+    for first, second in ((hard, easy), (easy, hard)):
+        assert _effort([first, second])["all",].mean == pytest.approx(steps(first) - steps(second))

@@ -21,6 +21,7 @@ from envs.kidgym import make
 from evals.conversation import Conversation
 from evals.human import HumanPlayer, QuitError, human_name, is_human
 from evals.human.browser import HOST, Browser, listen
+from evals.human.page import all_parts
 from evals.human.player import _known
 from evals.human.terminal import Terminal, can_draw, option_index
 from evals.suite import play_episode
@@ -102,6 +103,18 @@ async def test_only_what_is_new_is_shown_and_the_rules_apart():
     shown = [(question.rules, question.shown) for question in scripted.questions]
     assert shown == [(("Rules.",), ("One", FRAME)), (("Rules.",), ("Two",)), (("Rules.",), ("One", FRAME))]
     assert [question.past for question in scripted.questions] == [(), (first, message("assistant", "A")), ()]
+
+
+async def test_what_a_page_shows_is_rules_past_and_what_is_new():
+    scripted = Scripted(0, 0)
+    player = HumanPlayer(scripted)
+    chat = (message("system", "Rules."), message("user", "One", FRAME))
+    await player.reply(turn(*chat))
+    await player.reply(turn(*chat, message("assistant", "A"), message("user", "Two"), number=1))
+    assert [all_parts(question) for question in scripted.questions] == [
+        ("Rules.", "One", FRAME),
+        ("Rules.", "One", FRAME, "A", "Two"),
+    ]
 
 
 async def test_a_chat_that_begins_anew_has_no_past():

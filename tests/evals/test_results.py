@@ -6,10 +6,12 @@ import random
 import re
 from array import array
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
 from evals.analysis.compare import Side, comparison_tables
+from evals.results import ticks
 from evals.results.boards import ALPHA
 from evals.results.entries import Outline, Reader, RunPart, outline_of
 from evals.results.overview import Overview, _fixed, _p
@@ -288,3 +290,23 @@ def test_runs_have_the_same_episodes_and_games_whatever_the_order_of_their_plans
     for player, kind in itertools.product(MODELS[:2], range(2)):
         found = [each[kind][player] for each in fewer]
         assert found.count(whole[kind][player]) == len(rows) // 2 == len({*found}) - 1
+
+
+def test_figures_of_a_paper_are_those_with_most_cells_of_the_first_measure(monkeypatch):
+    rows = (
+        *(
+            ("small", "model", "success", 2, 0.9),
+            ("large", "model", "success", 3, 0.8),
+            ("next", "model", "success", 3, 0.7),
+        ),
+        *(("large", "model", "steps", 5, 0.6), ("people", "reference", "success", 3, 0.5)),
+    )
+    monkeypatch.setattr(ticks, "paper_table", lambda board: SimpleNamespace(rows=rows))
+    monkeypatch.setattr(
+        ticks, "published", lambda suite: SimpleNamespace(baselines={"people": "human"}, source="Paper")
+    )
+    found = list(ticks._published_ticks(SimpleNamespace(suite="s", measures=("success", "steps"))))
+    assert found == [
+        {"kind": "paper", "name": "large, Paper, 3 cells", "value": 0.8},
+        {"kind": "people", "name": "people, Paper, 3 cells", "value": 0.5},
+    ]
