@@ -361,6 +361,16 @@ def test_a_damaged_or_foreign_folder_is_refused(tmp_path, brought):
             benchmark_domains(str(folder))
 
 
+def test_characters_that_end_lines_elsewhere_end_none_of_the_folder(tmp_path):
+    folder = tmp_path / "kumo"
+    import_checkout(write_checkout(tmp_path / "checkout"), folder, quietly)
+    file = folder / "tasks" / "pond.jsonl"
+    tasks = [json.loads(line) for line in file.read_text().split("\n") if line]
+    tasks[0]["book"] = "One.\u2028Two.\u0085Three.\x0bFour."
+    file.write_text("".join(json.dumps(task, ensure_ascii=False) + "\n" for task in tasks))
+    assert open_domain(str(folder), "pond").tasks[0].book == tasks[0]["book"]
+
+
 @pytest.mark.parametrize("text", ["{}", "[1", '{"level": "easy"}', "[" * 100_000])
 def test_a_damaged_line_of_the_folder_is_named(tmp_path, text):
     checkout = write_checkout(tmp_path / "checkout")

@@ -148,7 +148,13 @@ def test_adapters_tell_their_libraries_what_is_on_record(monkeypatch):
         shown(named),
         str([TestClient(app, base_url=f"http://{host}").get("/").status_code for host in ("known", "other")]),
     ]
-    for environment, given in ((first, {}), (second, {}), (first, {"seed": 3}), (first, {"episode_id": "mine"})):
+    for environment, given in (
+        (first, {}),
+        (second, {}),
+        (first, {"seed": 3}),
+        (first, {"episode_id": "mine"}),
+        *((first, {"seed": 0}),) * 2,
+    ):
         said.append(
             shown(
                 [
