@@ -70,14 +70,17 @@ def show_live(run: Run, console: Console) -> None:
     if not console.is_terminal:
         console.print(looks.shown())
         return
-    live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
     # A signal that ended the process at once would leave the cursor hidden.
-    with contextlib.suppress(stop_signals.StoppedError, KeyboardInterrupt), stop_signals.raised(), live:
-        while True:
-            live.update(looks.shown(), refresh=True)
-            if looks.complete:
-                return
-            time.sleep(REFRESH_SECONDS)
+    with contextlib.suppress(stop_signals.StoppedError, KeyboardInterrupt), stop_signals.raised():
+        try:
+            with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+                while True:
+                    live.update(looks.shown(), refresh=True)
+                    if looks.complete:
+                        return
+                    time.sleep(REFRESH_SECONDS)
+        finally:
+            console.show_cursor(True)  # where the signal came while the display began
 
 
 class _Looks:

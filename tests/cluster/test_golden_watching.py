@@ -96,10 +96,10 @@ def test_what_is_shown_live(capsys, monkeypatch):
     monkeypatch.setattr(terminal, "_Looks", lambda of: said("of", of) or run)
     monkeypatch.setattr(terminal, "time", SimpleNamespace(sleep=sleep))
     terminal.show_live("RUN", SimpleNamespace(is_terminal=False, print=said.calls("print")))
-    terminal.show_live("RUN", SimpleNamespace(is_terminal=True))
+    terminal.show_live("RUN", SimpleNamespace(is_terminal=True, show_cursor=said.calls("show_cursor")))
     looks = iter([False, True])
     monkeypatch.setattr(terminal, "REFRESH_SECONDS", -1.0)
-    terminal.show_live("RUN", SimpleNamespace(is_terminal=True))
+    terminal.show_live("RUN", SimpleNamespace(is_terminal=True, show_cursor=said.calls("show_cursor")))
     looks = iter([False, True])
 
     def ended(seconds):
@@ -107,7 +107,7 @@ def test_what_is_shown_live(capsys, monkeypatch):
         said("not reached")
 
     monkeypatch.setattr(terminal, "time", SimpleNamespace(sleep=ended))
-    terminal.show_live("RUN", SimpleNamespace(is_terminal=True))
+    terminal.show_live("RUN", SimpleNamespace(is_terminal=True, show_cursor=said.calls("show_cursor")))
     said.check("live_terminal")
 
 
