@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import re
 import shutil
 import urllib.parse
@@ -381,7 +382,9 @@ def explained(error: Exception, id: str) -> tuple[str, str]:
     if isinstance(error, OSError) and error.filename is not None:
         where = printable(str(error.filename))
         return f"{where}: {error.strerror}", "remove what is in its place, or set HF_HOME to another folder"
-    if isinstance(error, (TypeError, ValueError, LookupError, AttributeError)):
+    if isinstance(error, ValueError) and "proxy" in str(error).lower():  # its address may hold a password
+        return "a proxy of the environment cannot be used", "write http://, https:// or socks5:// before its address"
+    if isinstance(error, (TypeError, LookupError, AttributeError, json.JSONDecodeError)):
         return (
             f"{endpoint()} gave an answer that cannot be read",
             "do it again later, or set HF_ENDPOINT to another one",

@@ -2,7 +2,9 @@
 
 import fcntl
 import hashlib
+import json
 import os
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -246,7 +248,11 @@ def test_a_revision_that_leads_out_of_the_cache_is_refused(revision, stub, tmp_p
 def test_trouble_of_this_machine_is_not_told_as_that_of_the_network():
     said, mend = weights.explained(FileExistsError(17, "File exists", "cache/a\x1bfile"), "org/model")
     assert said == "cache/a\\x1bfile: File exists" and "HF_HOME" in mend
-    for error in (TypeError("string indices"), KeyError("sha"), ValueError("no JSON")):
+    for error in (TypeError("string indices"), KeyError("sha"), json.JSONDecodeError("no JSON", "", 0)):
         assert "an answer that cannot be read" in weights.explained(error, "org/model")[0]
     assert "connection broke" in weights.explained(httpx.ReadError("reset"), "org/model")[0]
+    proxy = ValueError("Unknown scheme for proxy URL URL('socks://me:pass-word@proxy')")
+    said, mend = weights.explained(proxy, "org/model")
+    assert said == "a proxy of the environment cannot be used" and "socks5://" in mend
+    assert "connection broke" in weights.explained(ssl.SSLCertVerificationError("self-signed"), "org/model")[0]
     assert "reset by peer" in weights.explained(ConnectionResetError(104, "reset by peer"), "org/model")[0]
