@@ -105,7 +105,9 @@ async def test_a_game_that_cannot_be_played_now_stops_the_run_and_leaves_no_row(
     assert report.cannot_play == "the cable is out"
     assert 3 not in finished and not {20, 29} & finished, "it is left for another time, and nothing else began"
     record = await play_episode(suite, plan[3], OraclePlayer())
-    assert (record.error, record.error_kind) == ("the cable is out", "suite"), "elsewhere it is a failed episode"
+    assert (record.error, record.error_kind) == ("CannotPlayNow: the cable is out", "suite"), (
+        "elsewhere it is a failed episode"
+    )
     runner.end()
 
 
