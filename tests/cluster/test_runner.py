@@ -86,7 +86,6 @@ async def test_a_bug_in_a_suite_fails_only_its_episodes_and_leaves_their_slots_t
     assert rows == {one.id: "ZeroDivisionError: oops" if one.index % 2 else "" for one in plan}
 
 
-@pytest.mark.slow
 async def test_a_game_that_cannot_be_played_now_stops_the_run_and_leaves_no_row():
     class Unplugged(ToySuite):
         async def play(self, episode, conversation):
@@ -111,6 +110,7 @@ async def test_a_game_that_cannot_be_played_now_stops_the_run_and_leaves_no_row(
     runner.end()
 
 
+@pytest.mark.slow
 async def test_a_lost_replica_is_reported_and_its_successor_finishes_the_work():
     suite = ToySuite(episodes=10)
     calls = iter(range(10_000))

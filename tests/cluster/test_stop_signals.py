@@ -169,16 +169,16 @@ def test_a_second_ctrl_c_does_not_disturb_the_end_of_a_command():
 def test_who_leaves_at_once_shows_the_cursor_of_a_terminal_and_speaks_where_the_user_reads(is_terminal, monkeypatch):
     said = []
     monkeypatch.setattr(stop_signals.os, "_exit", lambda code: said.append(code))
-    monkeypatch.setattr(stop_signals.os, "isatty", lambda descriptor: is_terminal)
+    monkeypatch.setattr(stop_signals.os, "isatty", lambda asked: is_terminal and asked == descriptor)
     monkeypatch.setattr(stop_signals.os, "write", lambda descriptor, text: said.append((descriptor, text)))
     words = b"stopped; run the same command again to resume\n"
     for usual in (False, True):
         said.clear()
+        descriptor = 2 if usual else 7
         if usual:
             stop_signals._leave(signal.SIGTERM, None)
         else:
             with stop_signals.words_go_to(7):
                 stop_signals._leave(signal.SIGTERM, None)
-        descriptor = 2 if usual else 7
         cursor = [(descriptor, b"\x1b[?25h\n")] if is_terminal else []
         assert said == [*cursor, (descriptor, words), CONTINUE]

@@ -177,7 +177,7 @@ def test_a_folder_of_parts_that_cannot_be_listed_is_no_empty_run(tmp_path, monke
             listed(tmp_path)
 
 
-@pytest.mark.parametrize(("spent", "told"), [(None, False), (0.0066, False), (0.001, True)])
+@pytest.mark.parametrize(("spent", "told"), [(None, ""), (0.0066, ""), (0.001, "0.0010"), (0.0, "0.00")])
 def test_a_journal_that_holds_less_than_the_ledger_cost_is_told_to_all_who_read_the_run(
     spent, told, tmp_path, monkeypatch, capsys
 ):
@@ -187,4 +187,4 @@ def test_a_journal_that_holds_less_than_the_ledger_cost_is_told_to_all_who_read_
         write_spending(tmp_path / "run", Spending(spent))
     _ = Run(tmp_path / "run").data
     said = " ".join(capsys.readouterr().err.split())
-    assert ("spending.json: holds 0.0010, though the ledger's episodes cost 0.0066" in said) == told == bool(said)
+    assert f"spending.json: holds {told}, though the ledger's episodes cost 0.0066" in said if told else not said

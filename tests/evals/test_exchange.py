@@ -3,6 +3,7 @@
 import base64
 import contextlib
 import dataclasses
+import errno
 import functools
 import hashlib
 import io
@@ -312,6 +313,24 @@ def test_a_second_export_into_a_folder_is_refused_and_harms_no_file_of_the_first
     with pytest.raises(UserError, match="not an empty folder"), whole_or_nothing(folder):
         pytest.fail("it was written meanwhile")
     assert [path.name for path in folder.iterdir()] == ["a file"] and (folder / "a file").read_text() == "whole"
+
+
+def test_an_export_that_fails_while_it_is_moved_leaves_nothing(tmp_path, monkeypatch):
+    real, moved = Path.rename, []
+
+    def rename(path, target):
+        moved.append(target)
+        if len(moved) == 3:
+            raise OSError(errno.EIO, "no luck")
+        return real(path, target)
+
+    with pytest.raises(OSError, match="no luck"), whole_or_nothing(tmp_path) as unfinished:
+        unfinished.mkdir()
+        for name in ("a file", "another", "a third"):
+            (unfinished / name).touch()
+        (unfinished / "a folder").mkdir()
+        monkeypatch.setattr(Path, "rename", rename)
+    assert len(moved) == 3 and not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("name", ["new", "there"])
