@@ -418,3 +418,12 @@ def test_a_spool_gives_back_what_was_put_in_any_order():
 def test_the_page_and_the_export_speak_of_one_tile_size():
     pictures = (ROOT / "evals" / "viewer" / "frontend" / "src" / "archive" / "pictures.ts").read_text(encoding="utf-8")
     assert f"const EDGE = {EDGE};" in pictures and f"const ACROSS = {ACROSS};" in pictures
+
+
+@pytest.mark.parametrize("values", [255, 256, 257])
+def test_a_missing_value_has_a_place_behind_all_others(values):
+    names = [f"{number:03}" for number in range(values)]
+    ([head], content) = pack(pa.table({"name": [*names, None, names[0]]}))
+    places = np.frombuffer(content, head["type"])[: values + 2]
+    assert head["values"] == [*names, None]
+    assert [head["values"][place] for place in places] == [*names, None, names[0]]
