@@ -11,6 +11,7 @@ from evals.suite import Column, Needs, Suite
 from evals.summary.cells import success_figure, success_table
 from evals.tables import Section, Table
 from evals.types import (
+    CannotPlayNow,
     Chat,
     Episode,
     Message,
@@ -26,6 +27,7 @@ from evals.types import (
 from evals.view import EpisodeView, StepView, default_view
 
 __all__ = [
+    "CannotPlayNow",
     "Chat",
     "Column",
     "Conversation",

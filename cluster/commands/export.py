@@ -93,24 +93,20 @@ def whole_or_nothing(folder: Path) -> Iterator[Path]:
         RunFailedError: the disk is full, or cannot be written to.
     """
     unfinished = folder / UNFINISHED
-    moved: list[Path] = []
     is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _only_writer(folder):
+        with _only_writer(folder), contextlib.ExitStack() as after_an_error:
             check_new(folder, besides=UNFINISHED)
-            try:
-                if unfinished.exists():
-                    shutil.rmtree(unfinished)
-                yield unfinished
-                if unfinished.exists():
-                    for each in list(unfinished.iterdir()):
-                        moved.append(each.rename(folder / each.name))
-                    unfinished.rmdir()
-            except BaseException:
-                for path in (*moved, unfinished):
-                    _remove(path)
-                raise
+            after_an_error.callback(_remove, unfinished)
+            if unfinished.exists():
+                shutil.rmtree(unfinished)
+            yield unfinished
+            if unfinished.exists():
+                for each in list(unfinished.iterdir()):
+                    after_an_error.callback(_remove, each.rename(folder / each.name))
+                unfinished.rmdir()
+            after_an_error.pop_all()  # all is there
     except BaseException as error:
         if is_new:
             with contextlib.suppress(OSError):

@@ -48,9 +48,8 @@ class Report:
         for one in self.runs:
             built_in = built_in_names(one.suite)
             found |= built_in
-            for player in {player for player, _ in _pairs(one.run)}:
-                if any(player.startswith(f"{name} (") for name in built_in):
-                    found.add(player)
+            before = {player for player, _ in _pairs(one.run.unlabeled or one.run)}
+            found.update(player for player, _ in _pairs(one.run) if _unlabeled(player, before) in built_in)
         return frozenset(found)
 
     @property
@@ -69,6 +68,12 @@ class Report:
     def figures(self) -> list[Figure]:
         """All figures, those of one name joined."""
         return joined(figure for one in self.runs for figure in suite_figures(one.suite, one.run))
+
+
+def _unlabeled(player: str, before: Collection[str]) -> str:
+    """The name that a player had ``before`` its run's label was added, which may itself end with words in brackets."""
+    named_so = [name for name in before if player == name or player.startswith(f"{name} (")]
+    return max(named_so, key=len, default=player)
 
 
 def _default_labels(runs: Mapping[str, RunData]) -> Mapping[str, str]:

@@ -1,6 +1,5 @@
 """What commands say on ways that are rarely taken, as on record in ``tests/golden``."""
 
-import argparse
 import asyncio
 import contextlib
 import dataclasses
@@ -62,19 +61,10 @@ from evals.tables import Table
 from evals.types import PlayerError, message
 from tests.cluster.openai_api.test_requests import Dot
 from tests.cluster.test_golden_config import settings_of
-from tests.cluster.test_golden_mains import runs_at
+from tests.cluster.test_golden_mains import options, runs_at
+from tests.cluster.test_golden_mains import said as said  # a fixture
 from tests.cluster.test_golden_steps import raising, stand_ins
-from tests.said import Said, Thing
-
-
-@pytest.fixture
-def said(capsys, tmp_path, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "100")
-    return Said(capsys, tmp_path)
-
-
-def options(**given):
-    return argparse.Namespace(**given)
+from tests.said import Thing
 
 
 def an_episode(player, task="t", calls=2.25, tokens=1000.6, level="easy"):

@@ -137,9 +137,10 @@ def test_joined_rows_are_those_of_all_runs_once_in_their_order(given_rows, perfo
 
 
 def test_built_in_players_do_not_compete_under_any_name():
-    runs = {"a": toy(4, ("m", "oracle")), "b": toy(6, ("m", "oracle"))}
-    found = relabeled(runs, {"oracle"}, {"a": "A", "b": "B"})
+    model = "oracle (mine)"
+    runs = {"a": toy(4, ("m", "oracle")), "b": toy(6, ("m", "oracle", model)), "c": toy(8, (model,))}
+    found = relabeled(runs, {"oracle"}, {"a": "A", "b": "B", "c": "C"})
     parts = [RunReport(name, run, ToySuite(), (), ()) for name, run in found.items()]
     built_in = Report(parts).baselines
     assert {"oracle", "random", "oracle (A)", "oracle (B)"} <= built_in
-    assert not {"m (A)", "m (B)"} & built_in
+    assert not {"m (A)", "m (B)", f"{model} (B)", f"{model} (C)"} & built_in
