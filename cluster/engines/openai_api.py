@@ -123,11 +123,17 @@ class OpenAIEngine(ApiEngine):
         """Check, before anything is stored or started, that settings hold no secret and what they need is installed.
 
         Raises:
-            ValueError: a secret, a missing package, or a further parameter that is set elsewhere; the message repeats no
-                secret.
+            ValueError: a secret, a missing package, a further parameter that is set elsewhere, or a spend cap without
+                prices; the message repeats no secret.
         """
         check_no_secrets(settings)
         check_extra_body(settings.get("extra_body") or {})
+        has_prices = settings.get("prompt_price") or settings.get("completion_price")
+        if settings.get("spend_cap") is not None and not has_prices:
+            raise ValueError(
+                "model.engine.spend_cap: would never be reached: give model.engine.prompt_price and "
+                "model.engine.completion_price, per million tokens"
+            )
         if importlib.util.find_spec("httpx") is None:
             raise ValueError("model=openai needs the Python package httpx: pip install httpx")
 

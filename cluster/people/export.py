@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from cluster.config.settings import load_settings
-from cluster.errors import UserError
+from cluster.errors import UserError, cannot_write
 from cluster.people.folder import Opened
 from cluster.storage.durable import write_durably
 from cluster.storage.run_directory import RunDirectory
@@ -33,7 +33,8 @@ def export(opened: Opened, against: Sequence[Path]) -> list[Table]:
         against: Run directories whose players are set beside the people.
 
     Raises:
-        UserError: a run cannot be read, or another process writes this study's run.
+        UserError: a run cannot be read, another process writes this study's run, or something is in the way of the results.
+        RunFailedError: the disk takes no more.
         FileError: a participant's file is damaged.
     """
     study = opened.study
@@ -47,9 +48,14 @@ def export(opened: Opened, against: Sequence[Path]) -> list[Table]:
     folder = study.folder / RESULTS
     if folder.is_symlink():  # the study may be somebody else's
         raise UserError(f"{folder}: is a link out of the study; replace it by a folder, or remove it")
-    folder.mkdir(exist_ok=True)
-    for name, content in table_files(tables).items():
-        write_durably(folder / name, content)
+    place = folder
+    try:
+        folder.mkdir(exist_ok=True)
+        for name, content in table_files(tables).items():
+            place = folder / name
+            write_durably(place, content)
+    except OSError as error:
+        raise cannot_write(place, error) from error
     return tables
 
 

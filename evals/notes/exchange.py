@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import csv
 import hashlib
 import io
@@ -15,6 +16,8 @@ from evals.notes.note import FIELDS, Note, NoteError, note_of, now
 from evals.notes.store import MOST_BYTES
 
 FORMATS: Final = (".csv", ".jsonl")
+LONGEST_SHOWN: Final = 40
+"""Characters of a wrong id that an error repeats."""
 _FORMULA = ("=", "+", "-", "@", "\t")
 """What a spreadsheet takes for a formula; an apostrophe before it makes it a text."""
 
@@ -38,7 +41,8 @@ def notes_as_text(notes: Iterable[Note], path: Path) -> str:
 def read_notes(path: Path, episodes: Collection[str], author: str) -> list[Note]:
     """The notes of a file, which a person may have written: ``episode``, and ``tag`` or ``text`` are enough.
 
-    A note without an id gets one from what it says, so that a file that is read twice adds nothing.
+    ``episode`` may be the beginning of an id, as tables print it, where only one begins so. A note without an id of its own
+    gets one from what it says, so that a file that is read twice adds nothing.
 
     Args:
         path: CSV or JSON lines.
@@ -51,15 +55,29 @@ def read_notes(path: Path, episodes: Collection[str], author: str) -> list[Note]
     """
     found = []
     rows = _json_rows(path) if _format(path) == ".jsonl" else _csv_rows(path)
+    in_order = sorted(episodes)
     for number, row in rows:
         try:
-            note = _note(row, author)
+            episode = _whole_id(row.get("episode"), in_order)
+            found.append(_note({**row, "episode": episode}, author))
         except NoteError as error:
             raise NoteError(f"{path}, line {number}: {error}") from error
-        if note.episode not in episodes:
-            raise NoteError(f"{path}, line {number}: the run has no episode {note.episode!r}")
-        found.append(note)
     return found
+
+
+def _whole_id(start: object, in_order: Sequence[str]) -> str:
+    """The id, of those in alphabetical order, that begins so."""
+    if not isinstance(start, str) or not start:
+        raise NoteError("episode: is the id of an episode, or its beginning")
+    first = bisect.bisect_left(in_order, start)
+    # Two are enough to know that it is not the only one.
+    found = [each for each in in_order[first : first + 2] if each.startswith(start)]
+    if not found:
+        raise NoteError(f"the run has no episode {start[:LONGEST_SHOWN]!r}")
+    is_whole = found[0] == start
+    if len(found) > 1 and not is_whole:
+        raise NoteError(f"several episodes of the run begin with {start!r}: {found[0]}, {found[1]}")
+    return found[0]
 
 
 def _format(path: Path) -> str:

@@ -150,6 +150,14 @@ def test_results_are_not_written_through_a_link_out_of_the_study(tmp_path, monke
     with pytest.raises(UserError, match="is a link out of the study"):
         export.export(opened, [])
     assert not list(elsewhere.iterdir())
+    (study.folder / "results").unlink()
+    (study.folder / "results").write_text("mine")
+    with pytest.raises(UserError, match="results: cannot be written"):
+        export.export(opened, [])
+    (study.folder / "results").unlink()
+    (study.folder / "results" / "people_participants.csv").mkdir(parents=True)
+    with pytest.raises(UserError, match=r"people_participants\.csv: cannot be written"):
+        export.export(opened, [])
 
 
 @pytest.mark.parametrize(("kind", "ended", "begun"), [("play", (0, -1), (0,)), ("review", (0,), ())])

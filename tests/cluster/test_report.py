@@ -70,8 +70,8 @@ def test_tables_of_every_section_are_there_and_no_times_in_the_summary(tmp_path)
 async def test_notes_that_cannot_be_read_are_told(run_dir, capsys):
     (run_dir / "notes.jsonl").write_text("no note\n")
     report([run_dir])
-    told = "".join(shown(capsys)).replace("\n", "")  # a long path is wrapped
-    assert f"notes that are not shown: {run_dir / 'notes.jsonl'}, line 1: is not JSON" in told
+    told = "".join("".join(shown(capsys)).split())  # a long path is wrapped
+    assert f"notesthatarenotshown:{run_dir / 'notes.jsonl'},line1:isnotJSON" in told
 
 
 async def test_it_shows_where_nothing_can_be_written(run_dir, capsys, monkeypatch):

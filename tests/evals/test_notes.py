@@ -199,6 +199,21 @@ def test_an_import_names_the_line_that_is_wrong_and_needs_little(tmp_path):
         read_notes(tmp_path / "notes.txt", {EPISODE}, "ada")
 
 
+def test_an_import_finds_an_episode_by_the_beginning_of_its_id(tmp_path):
+    episodes = {"ab12" + "0" * 28, "ab13" + "0" * 28, "ab1"}
+    path = tmp_path / "notes.csv"
+    path.write_text("episode,tag\nab12,wrong\nab1,right\n")
+    assert [note.episode for note in read_notes(path, episodes, "ada")] == ["ab12" + "0" * 28, "ab1"]
+    for start, why in (
+        ("ab", "several episodes of the run begin with 'ab': ab1, ab12"),
+        ("ac", "no episode 'ac'"),
+        ("", "is the id"),
+    ):
+        path.write_text(f"episode,tag\n{start},wrong\n")
+        with pytest.raises(NoteError, match=f"line 2: .*{why}"):
+            read_notes(path, episodes, "ada")
+
+
 def test_an_imported_note_without_an_id_is_known_again_by_all_that_it_says(tmp_path):
     said = {"id": "", "episode": "ep-1", "tag": "guess", "text": "so", "author": "eve", "time": "2031-02-03T04:05:06Z"}
     changes = {"episode": "ep-2", "tag": "", "text": "x", "author": "bob", "time": "2031-02-03T04:05:07Z"}

@@ -9,6 +9,7 @@ import pytest
 
 from cluster.engines import api_engine
 from cluster.engines.base import EngineClosedError, Request, SpendCapReachedError
+from cluster.engines.openai_api import OpenAIEngine
 from cluster.engines.prompt_bound import PromptBound
 from envs.kidgym import make
 from evals.types import PlayerError, Reply, message
@@ -232,3 +233,12 @@ async def test_what_was_spent_elsewhere_counts_against_the_cap(stub):
     with pytest.raises(EngineClosedError, match=r"1\.06 of 1\.00"):
         await made.complete(request())
     assert len(stub.bodies) == 1 and made._spend.spent == pytest.approx(0.11)
+
+
+def test_a_cap_without_prices_is_refused_before_anything_is_started():
+    asked = {"model": "stub", "spend_cap": 5.0, "prompt_price": 0.0, "completion_price": 0.0}
+    with pytest.raises(ValueError, match="spend_cap: would never be reached"):
+        OpenAIEngine.check_settings(asked)
+    for price in ("prompt_price", "completion_price"):
+        OpenAIEngine.check_settings({**asked, price: 1.0})
+    OpenAIEngine.check_settings({**asked, "spend_cap": None})
