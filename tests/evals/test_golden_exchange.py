@@ -5,12 +5,14 @@ import dataclasses
 import io
 import json
 import math
+import time
 import zipfile
 from types import SimpleNamespace
 from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import yaml
 from PIL import Image
 
 from evals.conversation import PlayedTurn, Record
@@ -196,6 +198,7 @@ def test_exports_of_odd_runs(tmp_path, capsys, monkeypatch):
     for engine in (
         {"type": "vllm", "model": "big", "dtype": None},
         {"type": "vllm", "model": "o/m"},
+        {"type": "vllm", "model": "raycade-lab/m"},
         {"type": "vllm-x"},
         {},
     ):
@@ -235,6 +238,36 @@ def test_odd_runs_for_the_hub(tmp_path, capsys, monkeypatch):
         monkeypatch.setattr(huggingface, "_row", lambda source, row: row)
         said(sizes, [len(batch) for batch in huggingface._batches(fakes)])
     said.check("odd_runs_for_the_hub", "evals")
+
+
+class Named(ToySuite):
+    """Has a column that is called as one of the data set's own."""
+
+    columns: ClassVar = {"model": Column(pa.string(), "What a model read.")}
+
+
+def test_a_data_set_says_who_played_and_lists_suites_that_have_rows(tmp_path):
+    plan = [an_episode(index, suite=suite, player="m") for suite in ("toy", "odd") for index in range(2)]
+    records = [Record(each, Outcome(True, 1, extra={"model": "equal"}), "", (), 1.0) for each in plan[:2]]
+    both = Bundle("both", (Named(), Odd()))
+    rows = records_to_table(records, ledger_columns(both))
+    run = RunData.of_tables(plan_to_table(plan), rows, {"suite": {"suites": [{"type": "toy"}, {"type": "odd"}]}})
+    *files, card = export_huggingface(sources_of(run, both), tmp_path, "")
+    assert [path.parent.name for path in files] == ["toy"]
+    assert pq.read_table(tmp_path / files[0])["model"].to_pylist() == ["raycade/m", "raycade/m"]
+    header = yaml.safe_load((tmp_path / card).read_text().split("---")[1])
+    assert [each["config_name"] for each in header["configs"]] == ["toy"]
+
+
+def test_a_time_without_an_offset_is_universal_wherever_it_is_read(monkeypatch):
+    source = dataclasses.replace(odd_sources()[0], began="2031-01-02T03:04:05")
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        assert source.moment.isoformat() == "2031-01-02T03:04:05+00:00"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_a_source_began_with_the_first_session_and_has_the_versions_of_the_last(tmp_path):
@@ -568,6 +601,7 @@ def test_reading_logs_of_others(tmp_path, capsys, monkeypatch):
         "no aggregate": {"a": 1},
         "a list": [1],
         "of another schema": {**aggregate, "schema_version": "0.2.9" + "x" * 20},
+        "of a later schema": {**aggregate, "schema_version": "0.30.1"},
         "without a model": {**aggregate, "model_info": {}},
         "without samples": aggregate,
     }.items():

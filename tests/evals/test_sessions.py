@@ -1,13 +1,14 @@
 """Episodes played from outside have the same turns and the same record as episodes of a run."""
 
 import asyncio
+import inspect
 from collections.abc import Sequence
 
 import pytest
 
 from evals.conversation import Conversation, Record
 from evals.players import BUILT_IN_PLAYERS
-from evals.sessions.session import BlockingSession, Session, SessionError, text_reply
+from evals.sessions.session import BlockingLoop, BlockingSession, Session, SessionError, text_reply
 from evals.suite import Suite, plan_for, play_episode
 from evals.suites.kidgym.suite import KidGymSuite
 from evals.suites.kumo.suite import KumoSuite
@@ -120,6 +121,11 @@ def test_it_also_blocks_where_an_event_loop_runs() -> None:
         session.close()
         session.close()
         return turn.number
+
+    loop, last = BlockingLoop(), asyncio.sleep(0)
+    loop.close(asyncio.sleep(0))
+    loop.close(last)
+    assert inspect.getcoroutinestate(last) == inspect.CORO_CLOSED, "what is not waited for is closed"
 
     assert asyncio.run(in_a_notebook()) == 0
 

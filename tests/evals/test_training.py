@@ -37,7 +37,7 @@ from evals.training.games import EvaluationGames, TrainingGames, seed_hash, suit
 from evals.training.gymnasium_env import SuiteEnv, register_suites
 from evals.training.gymnasium_text import AnyText
 from evals.training.nemo_gym_files import new_text, write_server
-from evals.training.play import Step, TrainingError, TrainingPlay, ending_of, text_of
+from evals.training.play import Step, TrainingError, TrainingPlay, _replied, ending_of, text_of
 from evals.training.reward import NoRewardError, Rewards, potential
 from evals.types import Episode, Outcome, Reply, Turn, message
 from tests.test_tutorials import files_of
@@ -474,6 +474,25 @@ def test_a_reply_that_is_no_valid_unicode_is_shown_in_a_valid_text():
     env.close()
 
 
+class Threefold(ToySuite):
+    """Asks for labels, three at once."""
+
+    async def play(self, episode, conversation):
+        asked = (message("user", "?"),)
+        await asyncio.gather(*(conversation.ask(asked, labels=("A", "B")) for _ in range(3)))
+        return Outcome(True, 3)
+
+
+def test_a_text_that_is_no_label_fails_all_that_was_asked_at_once():
+    async def ended():
+        session = Session(Threefold(), Threefold().plan()[0])
+        turn = await session.begin()
+        return await _replied(session, turn, "C"), session.record
+
+    following, record = asyncio.run(ended())
+    assert following is None and record is not None and record.error_kind == "model"
+
+
 def test_a_label_that_there_is_not_fails_the_game():
     env = environment("MultiStar", **DIRECT["MultiStar"])
     env.reset(seed=0)
@@ -529,8 +548,9 @@ def test_rows_for_nemo_gym_are_training_games_with_their_first_prompts(tmp_path,
     assert config["hunt"]["resources_servers"]["hunt"]["settings"] == {"highest": 50, "episodes": 4}
 
 
-def test_an_agent_of_nemo_gym_may_take_as_many_steps_as_the_longest_game(tmp_path):
-    settings = {"tasks": ["CL", "SE"], "levels": [1], "modes": ["zero_shot"], "episodes": 1}
+@pytest.mark.parametrize("tasks", [["SE", "CL"], ["CL", "SE"]])
+def test_an_agent_of_nemo_gym_may_take_as_many_steps_as_the_longest_game(tmp_path, tasks):
+    settings = {"tasks": tasks, "levels": [1], "modes": ["zero_shot"], "episodes": 1}
     write_server(tmp_path / "games", "kidgym", settings, 1)
     _, episodes = TrainingGames("kidgym", **settings).block(0)
     config = yaml.safe_load((tmp_path / "games" / "configs" / "games.yaml").read_text())
@@ -539,6 +559,8 @@ def test_an_agent_of_nemo_gym_may_take_as_many_steps_as_the_longest_game(tmp_pat
     )
     budgets = {episode.budget for episode in episodes}
     assert len(budgets) > 1 and agent["max_steps"] == max(budgets)
+    described = config["games"]["resources_servers"]["games"]["description"]
+    assert described == "KidGym: games to train on, by raycade."
 
 
 @pytest.mark.parametrize("count", [0, -5])

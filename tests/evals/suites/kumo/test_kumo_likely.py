@@ -253,6 +253,7 @@ def test_stated_chances_are_read_back(shares):
         ("Fever: 50, Gout: 25, Gout: 25", None),
         ("Fever: 1e2", None),
         ("Unfever: 100", None),
+        ("Fever: 20, Gout: 40, fever: 60", None),
         ("Fever: 100" + " " * 4000, None),
         ("", None),
     ],
@@ -287,6 +288,21 @@ def test_the_book_tells_all_numbers():
                 for truth in subject.split(" or ") if subject else task.truths:
                     told[truth] = tuple(int(count) for _, count in cases)
             assert told == dict(zip(task.truths, test.cases, strict=True))
+
+
+def test_the_book_says_once_what_holds_whichever_truth_is_right():
+    made = (
+        LikelyTest("Test 1", ("high", "low"), ((3, 7),) * 3),
+        LikelyTest("Test 0", ("high", "low"), ((1, 9), (2, 8), (1, 9))),
+    )
+    assert book(LikelyTask("toy", TRUTHS, made, (0, 0), "Gout")).splitlines() == [
+        "Test 1",
+        "- Whichever it is: high in 3; low in 7 of 10",
+        "",
+        "Test 0",
+        "- If it is Fever or Gout: high in 1; low in 9 of 10",
+        "- If it is Yellow Fever: high in 2; low in 8 of 10",
+    ]
 
 
 class Saying:
