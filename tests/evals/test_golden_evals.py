@@ -409,7 +409,9 @@ def sketched(kind, *series, **more):
                 for label in [*each.get_xticklabels(), *each.get_yticklabels()]
             ]
             told.append(
-                each.get_theta_offset() if kind == "radar" else len(each.get_shared_y_axes().get_siblings(each))
+                (each.get_theta_offset(), each.get_theta_direction())
+                if kind == "radar"
+                else len(each.get_shared_y_axes().get_siblings(each))
             )
     legends = [[text.get_text() for text in legend.get_texts()] for legend in canvas.legends]
     return canvas.get_size_inches(), legends, told

@@ -20,7 +20,7 @@ from evals.exchange import huggingface
 from evals.exchange.carried import PLANNED, carry_episode, carry_source
 from evals.exchange.every_eval_ever import _model_info
 from evals.exchange.huggingface import export_huggingface
-from evals.exchange.inspect_log import export_inspect
+from evals.exchange.inspect_log import _facts, export_inspect
 from evals.exchange.lm_eval import export_lm_eval
 from evals.exchange.public import left_out, places_of, public_error, public_model, public_settings
 from evals.exchange.scores import main_score, scores_of
@@ -36,6 +36,7 @@ from evals.ledger.records import plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
 from evals.players import BUILT_IN_PLAYERS
 from evals.suite import Column, ledger_columns
+from evals.stats.intervals import Estimate
 from evals.suites.bundle import Bundle
 from evals.summary.paired import column_measure
 from evals.types import Episode, LabelScores, Message, Outcome, Reply, Turn, message
@@ -209,6 +210,10 @@ def test_exports_of_odd_runs(tmp_path, capsys, monkeypatch):
         )
     carried = [carry_episode(sources[0], row) for row in sources[0].rows()]
     said(*(json.dumps(each["row"] | {"turns": len(each["row"]["turns"])}) + "\n" for each in carried))
+    for weights in ("o/m", "o/m/x", "o/m:8b", "m", "", None):
+        said(weights, dataclasses.replace(source, model={"engine": {"model": weights}}).model_id)
+    turn = next(row["turns"][0] for row in source.rows() if row["turns"])
+    said(*(_facts({**turn, "seconds": seconds}) for seconds in (None, math.nan, 0.5)))
     empty = dataclasses.replace(sources[0], player="nobody")
     said([write(empty, tmp_path / "none") for write in WRITE.values()], scores_of(empty), main_score([]))
     said.check("exports_of_odd_runs", "evals")
@@ -233,6 +238,9 @@ def test_odd_runs_for_the_hub(tmp_path, capsys, monkeypatch):
     for path in export_huggingface([hub], tmp_path / "model", "me/games"):
         if path.suffix == ".yaml":
             said(path, (tmp_path / "model" / path).read_text())
+    score = scores_of(sources[0])[0]
+    for ends in ((0.25, 0.75), (math.nan, math.nan)):
+        said(huggingface._shown(dataclasses.replace(score, estimate=Estimate(0.5, *ends, 4))))
     for sizes in ([], [31], [32], [33, 1]):
         fakes = [SimpleNamespace(rows=lambda size=size: iter(range(size))) for size in sizes]
         monkeypatch.setattr(huggingface, "_row", lambda source, row: row)
@@ -358,6 +366,17 @@ class Asks(ToySuite):
         if episode.index == 3:
             raise RuntimeError("a domain is missing")
         return await super().play(episode, conversation)
+
+
+def test_a_reply_keeps_its_lines_and_only_those_that_name_attachments_are_others():
+    written = "one\u2028two\x0bthree\r\n\nattachment://abc\nattachment://gone\n"
+    asked = {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "attachment://abc"}]}
+    messages = [asked, {"role": "assistant", "content": written}]
+    sample = read_as(inspect_log._Sample, {"epoch": 1, "messages": messages, "attachments": {"abc": "x\ny"}}, "here")
+    assert inspect_log._messages(sample, "here") == [
+        ("user", "a\nx\ny", ""),
+        ("assistant", "one\u2028two\x0bthree\r\n\nx\ny\nattachment://gone\n", ""),
+    ]
 
 
 def test_imports(tmp_path, capsys, monkeypatch):

@@ -1,5 +1,6 @@
 """Players that lack a sense are found, and what a cell needs is told from them."""
 
+import math
 import re
 from dataclasses import dataclass
 from random import Random
@@ -9,6 +10,7 @@ import pytest
 from envs.files import FileError
 from envs.kidgym import make, solve
 from envs.kidgym.tasks.placement import RING
+from evals.shortcut_search import games
 from evals.shortcut_search.classes import feature_classes
 from evals.shortcut_search.games import NoFeaturesError, good_options, lessons, play
 from evals.shortcut_search.learner import Learner, among
@@ -240,6 +242,23 @@ def test_options_that_lead_to_the_fewest_steps_are_good_and_lost_games_teach_not
     assert good_options(turn, offered) == [True, False, True]
     lost = Turn(episode, 0, (), options=("a", "b", "c"), remaining=lambda action: float("inf"))
     assert good_options(lost, offered) == [False] * 3
+
+
+def test_a_turn_that_no_option_wins_is_no_lesson(monkeypatch):
+    offered = [OptionFeatures(name, {}) for name in BOXES]
+    won, lost = (
+        Turn(
+            Boxes().plan()[0],
+            0,
+            (),
+            BOXES,
+            remaining=lambda action, best=best: best if action == BOXES[1] else math.inf,
+        )
+        for best in (1.0, math.inf)
+    )
+    monkeypatch.setattr(games, "play", lambda suite, episodes, choose: choose([lost, won], [offered] * 2))
+    [lesson] = lessons(Boxes(), ())
+    assert lesson.good == [False, True, False]
 
 
 @pytest.mark.slow

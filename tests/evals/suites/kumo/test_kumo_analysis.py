@@ -24,13 +24,14 @@ from evals.suites.kumo.lab.analysis.correlation import (
     Scores,
     correlation_table,
     correlations,
+    measured_scores,
     published_scores,
     read_scores,
 )
 from evals.suites.kumo.lab.analysis.counts import optimal_tests
 from evals.suites.kumo.lab.analysis.figures import analysis_figures
 from evals.suites.kumo.lab.analysis.graphs import communities_of, signature
-from evals.suites.kumo.lab.analysis.ranking import concordance, ranking_table
+from evals.suites.kumo.lab.analysis.ranking import category_table, concordance, ranking_table
 from evals.suites.kumo.lab.analysis.structure import majority, structure_associations, structure_table
 from evals.suites.kumo.repeats import Run
 from evals.tables import Table
@@ -128,6 +129,8 @@ def test_most_of_the_runs_of_a_game_decide():
     assert [*played(3).values(), *played(2).values()] == [True, False]
     assert majority([a_run(success=True), a_run(success=False)]) == {"a easy 0": False}, "a half is not most"
     assert majority([dataclasses.replace(a_run(), status="")]) == {}
+    failed = [dataclasses.replace(a_run(success=False), status="failed") for _ in range(2)]
+    assert majority([a_run(), *failed]) == {"a easy 0": False}, "a failed run counts as one without success"
 
 
 def test_tests_of_perfect_play_are_counted_once_a_game_where_they_are_on_record():
@@ -189,7 +192,7 @@ def test_signatures_that_no_two_tasks_share_tell_nothing_and_are_not_drawn():
 
 
 def test_domains_are_ranked_by_the_mean_of_the_players_the_hardest_first():
-    wins = {("m", "a"): (1, 1, 1, 0), ("n", "a"): (0, 0, 0, 0), ("m", "b"): (1, 1, 0, 0), ("n", "b"): (1, 0, 0, 0),
+    wins = {("m", "b"): (1, 1, 0, 0), ("n", "b"): (1, 0, 0, 0), ("m", "a"): (1, 1, 1, 0), ("n", "a"): (0, 0, 0, 0),
             ("m", "c"): (1, 1, 1, 1), ("n", "c"): (1, 1, 0, 0)}  # fmt: skip
     runs = [
         a_run(
@@ -216,6 +219,11 @@ def test_domains_are_ranked_by_the_mean_of_the_players_the_hardest_first():
     # A success takes 2 tests and the prediction, anything else counts 7: only the first three tasks, where n lost, took more.
     assert easy[0]["relative actions"] == pytest.approx(3 * (7 / 3 - 1) / 9)
     assert [row["domain"] for row in rows if row["difficulty"] == "hard"] == ["a"]
+    by_category = category_table(runs, {"a": "biology", "b": "", "c": "biology"})
+    assert [row[:5] for row in by_category.rows] == [
+        *(("easy", "m", "biology", 2, 8), ("easy", "m", "none", 1, 4)),
+        *(("easy", "n", "biology", 2, 9), ("easy", "n", "none", 1, 4), ("hard", "m", "biology", 1, 1)),
+    ]
     [note] = [note for note in table.notes if "Kendall" in note]
     assert "2 players" in note and f"{concordance([(0.75, 0.5, 1), (0, 0.25, 0.5)]):.2f}" in note
 
@@ -274,6 +282,16 @@ def test_players_are_matched_by_the_model_that_their_names_mean():
     names = ("Qwen/Qwen2.5-7B-Instruct", "GPT-4o", "gpt-4o-mini-2024-07-18")
     [found] = correlations([mine, Scores("elsewhere", dict(zip(names, (1, 3, 2), strict=True)))])
     assert (found.x, found.y) == ((0.4, 0.8, 0.7), (1, 3, 2))
+
+
+def test_relative_actions_are_of_games_whose_perfect_play_is_on_record():
+    runs = [a_run("m"), a_run("n", success=False, optimal=None), a_run("n", index=1, difficulty="hard")]
+    assert {each.name: dict(each.values) for each in measured_scores(runs, ())} == {
+        "kumo easy: success": {"m": 1.0, "n": 0.0},
+        "kumo easy: relative actions": {"m": 0.0},
+        "kumo hard: success": {"n": 1.0},
+        "kumo hard: relative actions": {"n": 0.0},
+    }
 
 
 def test_too_few_players_or_equal_scores_are_left_out_and_own_measures_not_compared_with_each_other():

@@ -671,6 +671,20 @@ def test_a_revision_is_shown_the_book_and_its_faults_and_the_table():
     assert all(MEDICAL.definitions[truth] in said for truth in TASK.truths)
 
 
+def test_a_revision_is_shown_no_more_of_a_book_than_one_may_hold(monkeypatch):
+    monkeypatch.setattr("evals.suites.kumo.lab.pipeline.books.LONGEST_BOOK", 5)
+    _, conversation = talk(Player(BOOK), lambda c: revise_book(c, Draft(MEDICAL, TASK, "# Old book")))
+    assert "<book>\n# Old\n</book>" in conversation.turns[0].turn.chat[0].parts[0]
+
+
+def test_the_example_of_a_range_has_the_unit_of_the_first_test_that_has_one():
+    actions = [
+        dataclasses.replace(action, unit=unit) for action, unit in zip(TASK.actions, ("", "mg", "kg"), strict=False)
+    ]
+    task = dataclasses.replace(TASK, actions=(*actions, *TASK.actions[3:]))
+    assert "as in 5 to 12 mg." in book_prompts.write(task, MEDICAL)[0].parts[0]
+
+
 def test_the_most_calls_of_an_item_are_never_exceeded():
     endless = [cut(f"never ending {n} ") for n in range(99)]
     _, conversation = talk(Player(*endless), lambda c: configure(c, KITES, 12, 8, 2))

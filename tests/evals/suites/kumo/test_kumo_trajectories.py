@@ -24,6 +24,7 @@ from evals.suites.kumo.lab.trajectories import file as trajectory_file
 from evals.suites.kumo.lab.trajectories.check import check, check_row
 from evals.suites.kumo.lab.trajectories.forms import FORMS, in_form
 from evals.suites.kumo.lab.trajectories.plays import Recipe, optimal_plays, rows_of, trajectories
+from evals.suites.kumo.lab.trajectories.reasons import reasons_to_test
 from evals.suites.kumo.parallel import CHUNK, in_order
 from evals.types import Reply
 from examples.kumo_lora.verl_reward import compute_score
@@ -105,6 +106,15 @@ def test_sizes_are_levels_too():
 OUTCOME = re.compile(
     r"If the outcome of (.*?) is (.*) \((.*)\): (.*), (?:(.*) more tests on average|(?:it|one of them) is certain)\."
 )
+
+
+def test_the_next_best_test_is_told_of_in_games_of_the_size_that_is_cheap_and_no_larger_ones(monkeypatch):
+    row = next(row for row in made(Recipe(PART), 12) if len(row["actions"]) > 1)
+    task = Task.from_json(json.loads(row["task"]))
+    for size, told in ((len(task.truths), True), (len(task.truths) - 1, False)):
+        monkeypatch.setattr("evals.suites.kumo.lab.trajectories.reasons.CHEAP", size)
+        *_, last = reasons_to_test(task, OptimalSearch(task), (), row["actions"][0]).splitlines()
+        assert (";" in last) == told
 
 
 def test_reasons_say_what_the_search_finds():
@@ -495,7 +505,7 @@ COMMANDS = [
             *("--seed -1", "--plays 0", "--plays many", "--plays 1001", "--plays -1"),
         )
     ),
-    *(f"verify-trajectories {name}.jsonl" for name in ("t", "wrong", "empty", "none", "odd", "trl")),
+    *(f"verify-trajectories {name}.jsonl" for name in ("t", "wrong", "ten", "empty", "none", "odd", "trl")),
     "verify-trajectories t.parquet",
     *("split reptiles medical", "split"),
 ]
@@ -511,7 +521,7 @@ def wrong_rows(row):
     changes = [
         *({"actions": [*row["actions"][:-1], name]} for name in (truth, "Unicorn", bad)),
         *({"actions": actions} for actions in ([bad, *row["actions"]], row["actions"][-1:], [])),
-        *({"expected_tests": row["expected_tests"] + more} for more in (0.01, 1e-7)),
+        *({"expected_tests": row["expected_tests"] + more} for more in (1e-3, 1e-7)),
         *({"messages": told}, {"loss_mask": [1] * len(told)}, {"messages": told, "loss_mask": []}),
         *({"reasons": True}, {"book": "none"}, {"domain": "nothing"}, {"domain": "music"}, {"task": "{"}),
         *({"task": json.dumps({**task, "observations": {}})}, {"messages": told, "expected_tests": 9.0}),
@@ -532,6 +542,7 @@ def test_the_commands_say_what_is_on_record(rows, tmp_path, monkeypatch, capsys)
     wrong = wrong_rows(row)
     parts = [f"{won} {problem}" for won, problem in map(check_row, [row, *wrong])]
     trajectory_file.write(Path("wrong.jsonl"), [[row, *wrong[:13], rows[0], rows[0], rows[1]]])
+    trajectory_file.write(Path("ten.jsonl"), [[row, *[wrong[0]] * 10]])
     Path("empty.jsonl").touch()
     Path("odd.jsonl").write_text(json.dumps({**row, "actions": None, "task": None}) + "\n")
     for line in COMMANDS:

@@ -68,7 +68,7 @@ def measured_scores(runs: Sequence[Run], others: Iterable[tuple[Suite, RunData]]
     for (difficulty, player), members in groups_of(runs, lambda run: (run.difficulty, run.player)).items():
         success = mean_of(members, lambda run: run.success)
         kumo.setdefault(f"kumo {difficulty}: success", {})[player] = success.mean
-        # Of won games only.
+        # Of games only for which perfect play is on record.
         relative = mean_of(members, lambda run: run.published_relative_actions, RELATIVE)
         if relative.n:
             kumo.setdefault(f"kumo {difficulty}: relative actions", {})[player] = relative.mean
