@@ -35,8 +35,8 @@ from evals.imports.transcripts import GameKey, Transcript, TranscriptPlayer, pla
 from evals.ledger.records import plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
 from evals.players import BUILT_IN_PLAYERS
-from evals.suite import Column, ledger_columns
 from evals.stats.intervals import Estimate
+from evals.suite import Column, ledger_columns
 from evals.suites.bundle import Bundle
 from evals.summary.paired import column_measure
 from evals.types import Episode, LabelScores, Message, Outcome, Reply, Turn, message
