@@ -17,6 +17,7 @@ from envs import plugins
 from evals.training import command, games, nemo_gym_files
 from tests.evals.test_golden_evals import Drawing, Hunt, Shown, command_options, shown
 from tests.golden import check_golden
+from tests.stated import stated_in
 
 
 class Made:
@@ -119,6 +120,7 @@ def launched(said, data, *replies, stop=None):
 
 def test_adapters_tell_their_libraries_what_is_on_record(monkeypatch):
     monkeypatch.setattr(plugins, "load", lambda group, name: {"hunt": Hunt, "shown": Shown}[name])
+    stated = stated_in([verifiers_env, openenv_server, nemo_gym_server]).splitlines()
     said = ["# verifiers"]
     settings = {"highest": 9, "episodes": 3, "reward": "regret"}
     config = verifiers_env.GamesConfig(suite="hunt", settings=settings, first_block=4)
@@ -198,7 +200,27 @@ def test_adapters_tell_their_libraries_what_is_on_record(monkeypatch):
         options = command_options("openenv", "--host", host, "--port", "7", "--sessions", "5", "hunt", "highest=4")
         command._serve_openenv(options)
         said.append(shown([ran[-1].app, ran[-1].host, ran[-1].port, ran[-1].ws, ran[-1].log_level]))
+    said.append("# what they state")
+    said += [line for line in stated if "runtime=None" not in line and "model_config" not in line]
+    said.append(str(verifiers_env.GamesConfig().model_dump(include={"suite", "settings", "first_block"})))
+    said.append(str(nemo_gym_server.SuiteServerConfig(suite="hunt").settings))
+    for kind in (openenv_server.TextAction, openenv_server.TurnObservation):
+        said += [f"{name}: {each.description}" for name, each in kind.model_fields.items() if each.description]
     check_golden("evals_adapters", "\n".join(said))
+
+
+def test_a_thread_of_the_server_gives_up_a_session_s_game_in_the_loop_that_plays_it(monkeypatch):
+    monkeypatch.setattr(plugins, "load", lambda group, name: Hunt)
+    environment = openenv_server.SuiteEnvironment(games.TrainingGames("hunt", highest=9), 0)
+
+    async def served():
+        await environment.reset_async()
+        playing = environment._play._session._play
+        await asyncio.to_thread(environment.close)
+        await asyncio.wait([playing], timeout=10)
+        return playing.done()
+
+    assert asyncio.run(served()) and environment._play.turn is None
 
 
 PICTURE = {"type": "image_url", "image_url": {"url": f"data:{Drawing().description}"}}

@@ -12,12 +12,13 @@ from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 import yaml
 from PIL import Image
 
 from evals.conversation import PlayedTurn, Record
 from evals.exchange import huggingface
-from evals.exchange.carried import PLANNED, carry_episode, carry_source
+from evals.exchange.carried import PLANNED, carry_episode, carry_source, row_json
 from evals.exchange.every_eval_ever import _model_info
 from evals.exchange.huggingface import export_huggingface
 from evals.exchange.inspect_log import _facts, export_inspect
@@ -335,7 +336,10 @@ def test_a_source_began_with_the_first_session_and_has_the_versions_of_the_last(
 def test_what_leaves():
     names = {
         each.__name__: each
-        for each in (public_settings, public_model, public_error, places_of, left_out, safe_name, as_text, game_key)
+        for each in (
+            *(public_settings, public_model, public_error, places_of, left_out, safe_name, as_text, game_key),
+            row_json,
+        )
     }
 
     def messages(*turns):
@@ -346,6 +350,8 @@ def test_what_leaves():
         return [(said.role, said.parts, said.turn, said.reply is not None) for said in messages_of(made)]
 
     check_said("evals_what_leaves", {**names, "messages": messages})
+    with pytest.raises(ValueError, match="JSON"):
+        row_json(math.nan)
 
 
 # --- imports ---------------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ from evals.viewer.filters import filter_of
 from evals.viewer.index import EpisodeIndex
 from evals.viewer.runs import ViewedRun, arrivals, unread_parts
 from evals.viewer.schema.typescript import typescript
-from evals.viewer.search import SEARCHES_KEPT, TextSearches, places_with
+from evals.viewer.search import SEARCHES_KEPT, Search, TextSearches, places_with
 from evals.viewer.server import STATIC, Viewer, make_app
 from tests.viewer_runs import HOSTILE, add_part, calm_rows, hostile_rows, small_suite, viewed, write_run
 
@@ -735,11 +735,27 @@ def test_the_list_takes_in_new_parts_later_attempts_and_merged_parts(tmp_path):
     one = rows["episode_id"][1].as_py()
     assert listing.find("run", one)["attempts"] == [1, 2, 3]
     assert [listing.find("run", one, number)["attempt"] for number in (1, 2, 3, None)] == [1, 2, 3, 3]
+    others = [rows["episode_id"][2].as_py(), rows["episode_id"][len(rows) - 1].as_py()]
+    assert listing.attempts(listing.runs[0], [one, *others]) == {one: 3, others[0]: 1}
     fresh = EpisodeIndex([viewed(path)])
     fresh.refresh()
     assert {row["episode_id"]: row["attempt"] for row in fresh.table().to_pylist()} == {
         each: shown[0] for each, shown in expected(rows.slice(0, 7), third)[0].items()
     }
+
+
+def test_the_attempt_that_was_asked_for_is_opened_though_its_part_was_merged_meanwhile(tmp_path):
+    plan, rows = calm_rows()
+    path = write_run(tmp_path / "run", plan, rows)
+    again = with_columns(rows.slice(0, 1), attempt=[2], success=[True])
+    add_part(path, 2, again)
+    ask = client_of(open_viewer(path))
+    names = [f"part-{number:06d}-test.parquet" for number in (1, 2)]
+    add_part(path, 3, pa.concat_tables([rows, again]), names)
+    for name in names:
+        (path / "episodes" / name).unlink()
+    at = f"run/{rows['episode_id'][0].as_py()}"
+    assert ask("raw", at=at, attempt=1).json()["row"]["attempt"] == 1
 
 
 @pytest.mark.slow
@@ -1029,6 +1045,14 @@ def parts_of(rows):
     return [
         part for row in rows.to_pylist() for turn in row["turns"] for said in turn["prompt"] for part in said["parts"]
     ]
+
+
+def test_what_a_search_finds_is_asked_for_soon_though_all_is_played(tmp_path, monkeypatch):
+    viewer = open_viewer(write_run(tmp_path / "run", *calm_rows()))
+    ask = client_of(viewer)
+    assert ask("state").json()["again"] == 0
+    viewer.searches._searches["x"] = Search(1, "x", running=True)
+    assert ask("state").json()["again"] == 2
 
 
 def test_a_run_that_nobody_plays_is_looked_at_rarely(live):
