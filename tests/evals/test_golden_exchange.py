@@ -268,6 +268,13 @@ def test_a_data_set_says_who_played_and_lists_suites_that_have_rows(tmp_path):
     assert [each["config_name"] for each in header["configs"]] == ["toy"]
 
 
+def test_all_rows_of_a_source_come_however_few_are_read_at_once(monkeypatch):
+    source = odd_sources()[0]
+    whole = list(source.rows())
+    monkeypatch.setattr("evals.exchange.source.ROWS_AT_ONCE", 2)
+    assert [row["episode_id"] for row in source.rows()] == [row["episode_id"] for row in whole] and len(whole) == 5
+
+
 def test_a_time_without_an_offset_is_universal_wherever_it_is_read(monkeypatch):
     source = dataclasses.replace(odd_sources()[0], began="2031-01-02T03:04:05")
     monkeypatch.setenv("TZ", "America/New_York")

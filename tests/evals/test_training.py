@@ -9,6 +9,7 @@ import random
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import gymnasium
@@ -394,6 +395,19 @@ def test_a_file_that_is_none_of_trained_games_is_refused(line, tmp_path):
 
 def environment(name: str, **settings) -> gymnasium.Env:
     return gymnasium.make(f"raycade.gymnasium:raycade/{name}-v0", **settings)
+
+
+def test_of_two_suites_of_one_class_name_the_later_one_is_registered(monkeypatch):
+    try:
+        for name in ("early", "early", "late"):
+            found = {name: f"{name}:OddlyNamedSuite"}
+            monkeypatch.setattr("evals.training.gymnasium_env.plugins.registered", lambda group, found=found: found)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error" if name == "early" else "ignore")
+                register_suites()
+            assert gymnasium.registry["raycade/OddlyNamed-v0"].kwargs == {"suite": name}
+    finally:
+        gymnasium.registry.pop("raycade/OddlyNamed-v0", None)
 
 
 @pytest.mark.slow

@@ -847,6 +847,19 @@ def test_damaged_parts_and_rows_of_other_plans_are_named_and_not_listed(tmp_path
     assert unread_parts(viewer.index.runs[0]) == []  # not read again and again
 
 
+def test_a_damaged_part_takes_the_place_of_no_other(tmp_path):
+    plan, rows = calm_rows()
+    path = write_run(tmp_path / "run", plan, rows)
+    merged = add_part(path, 2, rows, ["part-000001-test.parquet"])
+    content = bytearray(merged.read_bytes())
+    content[4:2000] = bytes(1996)
+    merged.write_bytes(content)
+    ask = client_of(open_viewer(path))
+    assert len(listed(ask)) == len(rows)
+    [damage] = states(ask)["damage"]
+    assert damage.startswith("part-000002-test.parquet: ")
+
+
 def test_a_run_that_cannot_be_read_hides_no_other(tmp_path, monkeypatch):
     odd, calm = (write_run(tmp_path / name, *calm_rows()) for name in ("odd", "calm"))
 

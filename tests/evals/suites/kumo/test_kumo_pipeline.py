@@ -10,6 +10,7 @@ import random
 import re
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from envs.kumo.likeness import Profile, shipped_profiles
 from envs.kumo.properties import range_of
 from envs.kumo.structure import Measured
 from envs.kumo.vocabulary import draw_names
-from evals.conversation import Conversation
+from evals.conversation import Conversation, PlayedTurn, Record
 from evals.ledger.records import plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
 from evals.suite import ledger_columns, plan_for, play_episode
@@ -42,7 +43,7 @@ from evals.suites.kumo.lab.pipeline.reading import LONGEST_BOOK, ReadBack, compa
 from evals.suites.kumo.lab.pipeline.saving import Saved, save_accepted
 from evals.suites.kumo.lab.pipeline.suite import KumoPipeline
 from evals.tables import WRITERS
-from evals.types import Episode, PlayerError, Reply, message
+from evals.types import Episode, Outcome, PlayerError, Reply, Turn, message
 from tests.golden import check_golden, digest
 from tests.scripted_writer import as_reply, domain_body, game_of, proposal, stage_of, title_of, true_table
 from tests.viewer_runs import write_run
@@ -706,6 +707,37 @@ def test_a_stage_is_complete_once_all_that_was_planned_is_there():
     )
     assert [run.complete for run in runs] == [False, False, True, True]
     assert runs[-1].results() == {0: done}
+
+
+def test_rows_of_a_stage_come_by_their_numbers_and_a_failed_one_counts_its_calls(tmp_path):
+    suite = KumoPipeline(str(tmp_path), stage="write", domains=["medical"], tasks_per_domain=3)
+    plan = plan_for(suite, {"m": ""})
+    turns = tuple(PlayedTurn(Turn(plan[0], number, CHAT), Reply("a", "length")) for number in range(2))
+    empty = {**dict.fromkeys(KumoPipeline.columns), "complaints": []}
+    records = [Record(plan[2], Outcome(True, 1, extra=empty), "", turns[:1], 1.0)]
+    records += [Record(each, None, "gone", turns, 1.0) for each in plan[1::-1]]
+    rows = records_to_table(records, ledger_columns(suite))
+    folder = Folder(tmp_path)
+    write_run(folder.run_dir("write"), plan, rows)
+    assert [row["index"] for row in folder.run("write").rows] == [0, 1, 2]
+    [row] = tables.stage_table("t", RunData.of_tables(plan_to_table(plan), rows).of(suite.name)).rows
+    assert row[:6] == ("write", 3, 1, 0, 2, 5)
+
+
+def test_books_of_all_rounds_are_lines_in_one_order():
+    said, tasks = [], [(MEDICAL, task) for task in generate_tasks(MEDICAL, 4, 6, 3)]
+    accepted = {"accepted_by": "parser", "complaints": []}
+    rounds = {
+        1: {2: {**accepted, "result": "# C"}, 1: {**accepted, "result": "# B"}},
+        2: {0: {**accepted, "result": "# A"}},
+    }
+    folder = SimpleNamespace(
+        run=lambda stage, number: SimpleNamespace(results=lambda: rounds[number]),
+        add=lambda name, text: True,
+        extend=lambda name, lines: said.append(lines) or True,
+    )
+    save_accepted(folder, SimpleNamespace(stage="check", round=2, tasks=tasks, difficulty="easy"))
+    assert [lines == sorted(lines) for lines in said] == [True] and len(said[0]) == 3
 
 
 def test_books_are_written_for_the_domains_that_are_named_before_those_of_the_folder(tmp_path):

@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import math
 import random
+from collections import Counter
 from types import SimpleNamespace
 
 from envs.kumo import Action, OptimalSearch, State, load_domain
@@ -28,6 +29,7 @@ from evals.suites.kumo import (
     validate,
 )
 from evals.suites.kumo.lab.analysis import correlation, graphs
+from evals.suites.kumo.lab.analysis.counts import counts_table
 from evals.suites.kumo.lab.pipeline import configure, dialogue, items, model_text, proposals, reading, repair, tables
 from evals.suites.kumo.lab.trajectories import reasons
 from evals.suites.kumo.likely import KumoLikelySuite, chances
@@ -63,6 +65,8 @@ def test_functions_on_texts_say_what_is_on_record():
         names |= {name: value for name, value in vars(module).items() if not name.startswith("__")}
     more = {
         "math": math,
+        "counts_table": counts_table,
+        "Counter": Counter,
         "joined": dialogue.joined,
         "published": published,
         "validate": validate,

@@ -502,7 +502,7 @@ COMMANDS = [
         f"trajectories u.jsonl knots {wrong}"
         for wrong in (
             *("--difficulty medium", "--difficulty 20x30", "--difficulty 60x5", "--count 0", "--reserve -1"),
-            *("--seed -1", "--plays 0", "--plays many", "--plays 1001", "--plays -1"),
+            *("--seed -1", "--plays 0", "--plays many", "--plays 1001", "--plays -1", "--plays ²"),
         )
     ),
     *(f"verify-trajectories {name}.jsonl" for name in ("t", "wrong", "ten", "empty", "none", "odd", "trl")),
