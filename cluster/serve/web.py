@@ -150,14 +150,16 @@ class _Guard:
     """Lets in who brings the token (``Authorization: Bearer TOKEN``)."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app, self._expected = app, f"Bearer {token}".encode()
+        self._app, self._token = app, token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"].startswith("/pictures/"):
             await self._app(scope, receive, send)
             return
-        given = Headers(scope=scope).get("authorization", "")
-        if secrets.compare_digest(given.encode("utf-8", "replace"), self._expected):
+        # RFC 9110, section 11.1: the scheme may be written in lower or upper case.
+        scheme, _, given = Headers(scope=scope).get("authorization", "").partition(" ")
+        is_right = secrets.compare_digest(given.strip().encode("utf-8", "replace"), self._token)
+        if scheme.lower() == "bearer" and is_right:
             await self._app(scope, receive, send)
             return
         text = (

@@ -46,7 +46,7 @@ def read_json(path: str | Path, bounds: Bounds = Bounds()) -> Any:
     """The value in a JSON file.
 
     Raises:
-        FileError: it cannot be read, is no JSON, or exceeds the bounds.
+        FileError: it cannot be read, or as of `parse_json`.
     """
     return parse_json(read_text(path, bounds.size), path, bounds)
 
@@ -55,23 +55,22 @@ def read_json_lines(path: str | Path) -> Iterator[tuple[int, Any]]:
     """The values of a file of JSON lines with their line numbers from 1; blank lines are skipped.
 
     Raises:
-        FileError: as of `read_json`, or a key occurs twice; it names the line.
+        FileError: as of `read_json`; it names the line.
     """
     for number, line in read_lines(path):
-        yield number, parse_json(line, f"{path}, line {number}", unique=True)
+        yield number, parse_json(line, f"{path}, line {number}")
 
 
-def parse_json(text: str | bytes, place: object, bounds: Bounds = Bounds(MOST_LINE_BYTES), unique: bool = False) -> Any:
-    """A JSON value from a text. NaN and Infinity, which are no JSON, are refused.
+def parse_json(text: str | bytes, place: object, bounds: Bounds = Bounds(MOST_LINE_BYTES)) -> Any:
+    """A JSON value from a text. NaN and Infinity, which are no JSON, are refused, and a key that occurs twice.
 
     Args:
         text: The JSON.
         place: Where it comes from, for errors.
         bounds: Of the text, its depth and number of values.
-        unique: Whether a repeated key is an error; else the last one counts.
 
     Raises:
-        FileError: it is no JSON, or exceeds the bounds.
+        FileError: it is no JSON, a key occurs twice, or it exceeds the bounds.
     """
     if len(text) > bounds.size:
         raise FileError(place, f"has more than {bounds.size:,} characters")
@@ -80,7 +79,7 @@ def parse_json(text: str | bytes, place: object, bounds: Bounds = Bounds(MOST_LI
         _check_count(decoded, place, bounds.nodes)
         value = json.loads(
             decoded,
-            object_pairs_hook=_unique if unique else None,
+            object_pairs_hook=_unique,
             parse_constant=_refuse,
             parse_float=_finite,
         )

@@ -400,11 +400,18 @@ ROUTES = [
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
-@pytest.mark.parametrize("sent", ["", "Bearer ", f"Bearer {TOKEN}x", TOKEN, "Bearer \xe4"])
+@pytest.mark.parametrize("sent", ["", "Bearer ", f"Bearer {TOKEN}x", TOKEN, "Bearer \xe4", f"Basic {TOKEN}"])
 async def test_without_the_token_nothing_is_answered(method: str, path: str, sent: str) -> None:
     served = Served(SUITES["toy"])
     refused = await served.client.request(method, path, headers={"Authorization": sent.encode("latin-1")})
     assert refused.status_code == 401 and served.games.left == 6
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER "])
+async def test_the_scheme_before_the_token_may_be_written_in_lower_case(scheme: str) -> None:
+    served = Served(SUITES["toy"])
+    opened = await served.client.post("/v1/sessions", headers={"Authorization": f"{scheme} {TOKEN}"}, content="{}")
+    assert opened.status_code == 201
 
 
 async def test_another_host_name_is_refused() -> None:
@@ -417,6 +424,7 @@ async def test_another_host_name_is_refused() -> None:
     [
         ("", 400),
         ("{", 400),
+        ('{"text": "red", "text": "blue"}', 400),
         ("[" * 100_000, 400),
         ('{"text": ' + "[" * 40 + "]" * 40 + "}", 400),
         ('{"text": 1}', 400),

@@ -289,6 +289,7 @@ def overstated():
         ("yaml", b"&a [*a]", "stands for nothing, or for what it is part of"),
         ("yaml", b"n: 0x" + b"f" * 5000, "too long a number"),
         ("yaml", b"n: " + b"1:" * 5000 + b"1", "too long a number"),
+        ("json", b'{"a": 1, "b": {"c": 1, "c": 1}}', "is not JSON: key 'c' occurs twice"),
         ("yaml", b"a: 1\na: 2", "line 2: is not YAML: key 'a' occurs twice"),
         ("jsonl", b'{"a": 1}\n{"b": 1, "a": {"c": 1, "c": 1}}', "line 2: is not JSON: key 'c' occurs twice"),
         ("yaml", b"!!python/object/apply:os.system [ls]", "could not determine a constructor"),

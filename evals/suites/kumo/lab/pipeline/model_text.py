@@ -42,7 +42,7 @@ def read_data(text: str) -> Any:
     if body.lstrip().startswith(("{", "[")):
         # What is no JSON may still be YAML, whose flow mappings begin alike.
         with contextlib.suppress(FileError):
-            return parse_json(body, "the reply", bounds, unique=True)
+            return parse_json(body, "the reply", bounds)
     try:
         return parse_yaml(body, "the reply", bounds, plain=True)
     except FileError as error:
