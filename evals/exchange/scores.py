@@ -41,7 +41,8 @@ class Score:
 def scores_of(source: Source) -> list[Score]:
     """All scores: success and score of all episodes and of each cell, then the suite's own measures.
 
-    A failed episode counts as no success, with score 0; episodes that were not played do not count.
+    A failed episode counts as no success, with score 0; episodes that were not played do not count. A measure whose mean is
+    nan or infinite is left out: none of the formats has a place for it.
     """
     success = column_measure(source.run, source.player)
     credit = column_measure(source.run, source.player, "score")
@@ -50,7 +51,8 @@ def scores_of(source: Source) -> list[Score]:
         measures.append(credit)
     measures += [each for each in source.suite.measures(source.run, source.player) if each.name != MAIN]
     with source.run.intervals():
-        return [score for measure in measures for score in _scores(measure)]
+        scores = [score for measure in measures for score in _scores(measure)]
+    return [score for score in scores if known(score.estimate.mean) is not None]
 
 
 def main_score(scores: Sequence[Score]) -> Score | None:
@@ -85,5 +87,5 @@ def _score(measure: Measure, cell: tuple[str, ...], observations: Sequence[Obser
 
 
 def known(value: float) -> float | None:
-    """A number, or None for nan: JSON has none."""
-    return None if math.isnan(value) else value
+    """A number, or None for nan and infinity: JSON has neither."""
+    return value if math.isfinite(value) else None

@@ -715,3 +715,18 @@ def test_reading_logs_of_others(tmp_path, capsys, monkeypatch):
         monkeypatch.setattr(inspect_log, "MOST_MEMBER_BYTES", most)
         look(f"at most {most}", read_inspect, log(header_json=header, samples__1_json=first))
     said.check("logs_of_others", "evals")
+
+
+def test_a_measure_without_a_mean_is_left_out_of_every_format(tmp_path):
+    class Shares(Odd):
+        def measures(self, run, player):
+            measure = column_measure(run, player, "points")
+            for name, value in (("nothing", math.nan), ("endless", math.inf), ("points", 2.0)):
+                observations = [one._replace(value=value) for one in measure.observations]
+                yield dataclasses.replace(measure, name=name, observations=observations)
+
+    source = dataclasses.replace(odd_sources()[0], suite=Shares())
+    assert {"points"} <= {score.metric for score in scores_of(source)}
+    assert not {"nothing", "endless"} & {score.metric for score in scores_of(source)}
+    for name, write in WRITE.items():
+        assert write(source, tmp_path / name), name
