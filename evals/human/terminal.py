@@ -114,8 +114,10 @@ class Terminal:
             from textual_image.renderable import HalfcellImage  # finds out what the terminal can draw when imported
 
             width = min(image.width, self._console.width, WIDEST_PICTURE)
+            # A cell holds two rows of the picture; of a very wide one less than half a cell may be left.
+            height = max(1, round(image.height * width / image.width / 2))
             with _of_a_person():
-                self._console.print(HalfcellImage(image, width=width, height="auto"))
+                self._console.print(HalfcellImage(image, width=width, height=height))
         with _of_a_person():
             self._console.print(Text(f"[picture: {path}]"), soft_wrap=True)
 

@@ -45,7 +45,8 @@ def _shown(description: str) -> Shown:
         return Shown("", obstacle=str(error))
     image = Image.fromarray(pixels)
     if image.width > _WIDEST:
-        image = image.resize((_WIDEST, round(image.height * _WIDEST / image.width)), Image.Resampling.LANCZOS)
+        height = max(1, round(image.height * _WIDEST / image.width))
+        image = image.resize((_WIDEST, height), Image.Resampling.LANCZOS)
     content = io.BytesIO()
     image.quantize(_COLORS, dither=Image.Dither.NONE).save(content, "PNG", optimize=True)
     source = "data:image/png;base64," + base64.b64encode(content.getvalue()).decode()

@@ -284,6 +284,14 @@ async def test_a_color_terminal_draws_the_picture(tmp_path, monkeypatch):
     assert output.getvalue().count("▀") == 60 * 30
 
 
+@pytest.mark.parametrize(("width", "height", "cells"), [(4000, 1, 60), (60, 3, 120), (120, 130, 60 * 32)])
+def test_a_drawn_picture_has_at_least_one_line(tmp_path, monkeypatch, width, height, cells):
+    shown, output = terminal(tmp_path, monkeypatch, "1", force_terminal=True, color_system="truecolor", width=60)
+    monkeypatch.setattr(Console, "encoding", "utf-8")
+    shown._picture(SimpleNamespace(render=lambda: np.zeros((height, width, 3), np.uint8)))
+    assert output.getvalue().count("▀") == cells
+
+
 @pytest.mark.parametrize("lacking", [{"color_system": None}, {"color_system": "standard"}, {"force_terminal": False}])
 def test_a_terminal_without_colors_draws_nothing(monkeypatch, lacking):
     monkeypatch.setattr(Console, "encoding", "utf-8")

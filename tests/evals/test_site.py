@@ -14,12 +14,14 @@ from array import array
 from collections import Counter
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 
 from evals.players import BUILT_IN_PLAYERS
 from evals.report.episodes import Shown
 from evals.results.boards import boards_of, paper_table, settings_table
 from evals.results.entries import Entry, Outline, Reader, RunPart, Score, player_labels
+from evals.site import pictures
 from evals.site.games import decisive_turns, games_of
 from evals.site.pages import Site, _run_facts, games_file, player_file
 from evals.site.parts import episode_parts
@@ -336,6 +338,12 @@ def test_long_texts_are_cut_and_counts_are_told():
     [part] = step["messages"][0]["parts"]
     assert part["text"].startswith("x" * 6000 + "\n[1,000 more")
     assert ("tokens", "1,234 prompt, 5 completion") in step["facts"] and ("decoded", "nothing") in step["facts"]
+
+
+def test_a_very_wide_picture_keeps_a_line_of_pixels(monkeypatch):
+    monkeypatch.setattr(pictures, "render_description", lambda description: ("toy", np.zeros((1, 4000, 3), np.uint8)))
+    shown = Album().show("a line")
+    assert (shown.width, shown.height, shown.obstacle) == (360, 1, "")
 
 
 # --- what pages say --------------------------------------------------------------------------------------------------
