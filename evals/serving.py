@@ -1,14 +1,20 @@
-"""How servers end: whoever still sends a request after some seconds is cut off, and no traceback tells of it."""
+"""What all servers do: refuse host names of others, and at their end cut off who still sends a request, without a traceback."""
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import math
+import re
 import time
+from collections.abc import Collection
 from typing import Any, Final
 
 import uvicorn
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.config import WSProtocolType
 
 GRACE_SECONDS: Final = 2
@@ -58,3 +64,44 @@ class _OutOfHandles(logging.Filter):
 
 
 _OUT_OF_HANDLES = _OutOfHandles()
+
+
+_HOST = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::[0-9]{1,5})?")
+"""A ``Host`` header, HOST or HOST:PORT (RFC 9110, section 7.2), without what browsers never send: user names, paths."""
+
+
+def is_known_host(headers: Collection[str], hosts: Collection[str]) -> bool:
+    """Whether a request has one ``Host`` header, and it holds an IP address or one of the names."""
+    if len(headers) != 1:
+        return False
+    found = _HOST.fullmatch(next(iter(headers)))
+    if found is None:
+        return False
+    if found["name"] is not None and found["name"].lower() in hosts:
+        return True
+    try:
+        address = ipaddress.ip_address(found["name"] or found["ipv6"])
+    except ValueError:
+        return False
+    # IPv6 addresses stand in brackets, and only they do.
+    return (address.version == 6) == (found["ipv6"] is not None)
+
+
+class KnownHosts:
+    """Middleware against DNS rebinding, where a page elsewhere has its own name resolved to this machine.
+
+    A server may be addressed by its names and by any IP address; requests under other names are refused.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+        """``hosts`` are names in lower case."""
+        self._app, self._hosts = app, frozenset(hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it with 400."""
+        is_request = scope["type"] in ("http", "websocket")
+        if not is_request or is_known_host(Headers(scope=scope).getlist("host"), self._hosts):
+            await self._app(scope, receive, send)
+            return
+        text = "This server is not known under this host name: use the address that it has printed."
+        await PlainTextResponse(text, 400)(scope, receive, send)

@@ -18,13 +18,14 @@ from cluster.commands.run import play_on_cluster, run_and_show
 from cluster.config.settings import Settings, check_pictures, load_settings
 from cluster.console import warn
 from cluster.errors import UserError
+from cluster.listening import THIS_MACHINE_ALONE, address_of, listen
 from cluster.observe.progress import Progress
 from cluster.observe.run_statistics import RunStatistics
 from cluster.observe.tracker import Watcher
 from cluster.serve.commits import Commits
 from cluster.serve.games import Games
-from cluster.serve.host import listen, offer, over_http, take_output, token_of
-from cluster.serve.limits import LOOPBACK, Limits
+from cluster.serve.host import offer, over_http, take_output, token_of
+from cluster.serve.limits import Limits
 from cluster.serve.web import Web
 from cluster.stopping.watch import StopWatch
 from cluster.storage.run_directory import RunDirectory
@@ -139,11 +140,11 @@ async def _serve(
     else:
         token = token_of(options.token_file)
         listener = listen(options.host, options.port)
-        hosts = {LOOPBACK, "localhost", options.host, socket.gethostname()}
+        hosts = {"localhost", socket.gethostname().lower(), options.host.lower()}
         app = Web(games, player, feedback).app(token, hosts, tools.over_http() if tools is not None else None)
-        address = f"http://{options.host}:{listener.getsockname()[1]}"
+        address = address_of(options.host, listener.getsockname()[1], of_all=socket.gethostname())
         progress.say(_invitation(address, token, options.token_file, games.left, tools is not None))
-        if options.host not in (LOOPBACK, "localhost"):
+        if options.host not in THIS_MACHINE_ALONE:
             warn(f"--host={options.host}: the token and all games cross the network unencrypted")
         interface = over_http(app, listener)
     await offer(games, commits, stopping, progress, interface, settings.cluster.grace_seconds)

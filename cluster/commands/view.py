@@ -19,6 +19,7 @@ from cluster.commands.export import UNFINISHED, check_new, whole_or_nothing
 from cluster.config.plan import make_suite
 from cluster.console import say, warn
 from cluster.errors import UserError
+from cluster.listening import address_of, listen
 from cluster.storage.lock import writer_of
 from cluster.storage.stop_rule import RULE
 from cluster.storage.stored_run import Run, read_sessions
@@ -73,7 +74,7 @@ def main(options: argparse.Namespace) -> int:
         episode = f"{index.runs[0].name}/{episode}"
     chosen = {"episode": episode, "token": token}
     query = urlencode({name: value for name, value in chosen.items() if value})
-    address = f"http://{_host_shown(options.host)}:{port}/"
+    address = f"{address_of(options.host, port)}/"
     if query:
         address += f"?{query}"
     runs = f"{len(index.runs)} runs" if len(index.runs) > 1 else str(index.runs[0].path)
@@ -202,26 +203,3 @@ def _writer_of(path: Path) -> Callable[[], str]:
 
 def _suite_of(config: object) -> Callable[[], Suite]:
     return functools.cache(lambda: make_suite(config))
-
-
-def _host_shown(host: str) -> str:
-    """A host as a browser's address names it; where the viewer listens on all addresses, this machine."""
-    if host in ("", "0.0.0.0", "::"):
-        return "localhost"
-    # An address of IPv6.
-    if ":" in host:
-        return f"[{host}]"
-    return host
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there.
-
-    Raises:
-        UserError: that is not possible.
-    """
-    try:
-        family = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=64)
-    except (OSError, OverflowError, UnicodeError) as error:  # UnicodeError: no host can have this name
-        raise UserError(f"cannot listen on {host}:{port}: {error}") from error

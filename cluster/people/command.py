@@ -13,9 +13,9 @@ import uvicorn
 
 from cluster.console import say, show, warn
 from cluster.errors import UserError
+from cluster.listening import THIS_MACHINE_ALONE, address_of, listen
 from cluster.people.export import RESULTS, export
 from cluster.people.folder import add_participants, locked, new_study, open_study, write_links
-from cluster.serve.limits import LOOPBACK
 from envs.files import FileError
 from evals.people.journal import Journal
 from evals.people.server import StudyServer
@@ -57,19 +57,21 @@ def _serve(options: argparse.Namespace) -> None:
         opened = open_study(options.folder)
         _warn_of_placeholders(opened.study)
         _warn_of_damage(opened.study)
-        listener = _listen(options.host, options.port)
+        listener = listen(options.host, options.port)
         port = listener.getsockname()[1]
-        address = options.public or f"http://{options.host}:{port}"
+        address = options.public or address_of(options.host, port, of_all=socket.gethostname())
         links = write_links(opened.study, address)
         say(
             f"serving {len(opened.study.participants):,} participants at {address}\n"
             f"their links, which are secret: {links}\nCtrl-C ends; whoever has begun goes on later with the same link"
         )
-        if options.host not in (LOOPBACK, "localhost") and public.scheme != "https":
+        if options.host not in THIS_MACHINE_ALONE and public.scheme != "https":
             warn(
                 f"--host={options.host}: links and answers cross the network unencrypted; put a server with TLS before it"
             )
-        hosts = {LOOPBACK, "localhost", options.host.lower(), *([public.hostname] if public.hostname else [])}
+        hosts = {"localhost", socket.gethostname().lower(), options.host.lower()}
+        if public.hostname:
+            hosts.add(public.hostname)
         app = StudyServer(opened.study, opened.games, opened.check_games).app(hosts)
         # no log of requests: it would hold addresses of people and their links
         config = server_config(app, log_level="error", access_log=False, lifespan="off", server_header=False)
@@ -114,10 +116,3 @@ def _warn_of_damage(study: Study) -> None:
             Journal.read(study.answers_of(participant))
         except FileError as error:
             warn(f"{error}; {participant.person} cannot go on until this file is mended or restored")
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except (OSError, OverflowError) as error:
-        raise UserError(f"--host={host} --port={port}: {error}") from error

@@ -133,18 +133,6 @@ def take_output() -> TextIO:
     return taken
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there; port 0 takes any free one.
-
-    Raises:
-        UserError: that is not possible.
-    """
-    try:
-        return socket.create_server((host, port))
-    except (OSError, OverflowError, UnicodeError) as error:
-        raise UserError(f"cannot listen on {host}:{port}: {error}") from error
-
-
 def token_of(file: Path | None) -> str:
     """A random token, or that of a file, which is made where there is none.
 

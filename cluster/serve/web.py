@@ -14,7 +14,6 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -27,6 +26,7 @@ from cluster.serve.shown import episode_to_json, game_to_json, progress_to_json
 from cluster.serve.taken import BadRequestError
 from envs.files import FileError, parse_json
 from evals.chat_json import png
+from evals.serving import KnownHosts
 
 MOST_LISTED: Final = 1000
 """Episodes in one answer."""
@@ -92,7 +92,7 @@ class Web:
         return Starlette(
             routes=routes,
             middleware=[
-                Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False),
+                Middleware(KnownHosts, hosts=hosts),
                 Middleware(_Guard, token=token),
             ],
             exception_handlers={

@@ -12,14 +12,13 @@ from typing import Any, Final
 import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 
 from evals.human.page import HEADERS, all_parts, file_routes, picture_response, question_state, read_answer
 from evals.human.player import Question, QuitError
-from evals.serving import server_config
+from evals.serving import KnownHosts, server_config
 
 HOST: Final = "127.0.0.1"
 WAIT_SECONDS: Final = 20.0
@@ -87,7 +86,7 @@ class Browser:
             Route("/answer", self._answered, methods=["POST"]),
             Route("/quit", self._quit, methods=["POST"]),
         ]
-        hosts = Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])  # against DNS rebinding
+        hosts = Middleware(KnownHosts, hosts=["localhost"])
         return Starlette(routes=[Mount(f"/{self.token}", routes=routes)], middleware=[hosts])
 
     async def _state(self, request: Request) -> Response:

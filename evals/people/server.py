@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
@@ -17,6 +16,7 @@ from evals.human.page import HEADERS, file_routes, picture_response, read_answer
 from evals.people.games import Games
 from evals.people.seat import RefusedError, Seat
 from evals.people.study import Study
+from evals.serving import KnownHosts
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class StudyServer:
             Route("/pictures/{key}.png", self._picture),
             Route("/answer", self._answer, methods=["POST"]),
         ]
-        trusted = Middleware(TrustedHostMiddleware, allowed_hosts=sorted(hosts), www_redirect=False)
+        trusted = Middleware(KnownHosts, hosts=hosts)
         unreadable = dict.fromkeys((FileError, OSError), self._unreadable)
         return Starlette(routes=[Mount("/{token}", routes=routes)], middleware=[trusted], exception_handlers=unreadable)
 

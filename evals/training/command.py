@@ -16,7 +16,7 @@ from evals.printable import printable
 _SETTINGS: Final = "of the suite and of training, as KEY=VALUE: domains=[medical] reward=regret"
 
 
-LOOPBACK: Final = ["127.0.0.1", "localhost", "[::1]", "::1"]
+LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +80,7 @@ def _serve_openenv(options: argparse.Namespace) -> None:
     # What is compiled or read at its first use takes longer than a client waits for a reply.
     asyncio.run(play_episode(games.suite, games.suite.plan()[0], RandomPlayer()))
     # Where it listens to others, its name there is the user's affair.
-    hosts = LOOPBACK if options.host in LOOPBACK else ["*"]
+    hosts = ["localhost"] if options.host in LOOPBACK else None
     app = app_of(games, options.sessions, hosts=hosts)
     config = server_config(app, ws="auto", host=options.host, port=options.port, log_level="warning")
     with contextlib.suppress(KeyboardInterrupt):  # the way to end it

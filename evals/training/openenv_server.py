@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from typing import Any
 
 from openenv.core.env_server import Action, Environment, Observation, State, create_app
 from pydantic import Field
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from evals.chat_json import chat_to_json
 from evals.conversation import Record
+from evals.serving import KnownHosts
 from evals.sessions.session import BlockingLoop
 from evals.training.games import TrainingGames
 from evals.training.play import Step, TrainingPlay, ending_of
@@ -101,7 +101,7 @@ def app_of(
     games: TrainingGames,
     sessions: int = 64,
     finished: Callable[[Record], None] | None = None,
-    hosts: Sequence[str] = ("*",),
+    hosts: Collection[str] | None = None,
 ) -> Any:
     """The server as an ASGI application.
 
@@ -109,7 +109,7 @@ def app_of(
         games: What is played.
         sessions: At the same time, most.
         finished: As of ``SuiteEnvironment``.
-        hosts: Names by which it may be addressed: a page elsewhere could have its own name resolved to this machine.
+        hosts: Names by which it may be addressed, beside IP addresses; None takes any.
     """
     seeds = itertools.count()
 
@@ -117,7 +117,8 @@ def app_of(
         return SuiteEnvironment(games, next(seeds), finished)
 
     app = create_app(environment, TextAction, TurnObservation, env_name=games.suite.name, max_concurrent_envs=sessions)
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
+    if hosts is not None:
+        app.add_middleware(KnownHosts, hosts=hosts)
     return app
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
-import re
 import secrets
 import threading
 import time
@@ -25,6 +23,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from evals.ledger.parts import LedgerChangedError
+from evals.serving import is_known_host
 from evals.viewer.cache import kept
 from evals.viewer.episode import Episodes, for_the_page, whole
 from evals.viewer.filters import CELL, Filter, filter_of
@@ -302,7 +301,7 @@ def _guard(token: str, cookie: str, hosts: Collection[str]) -> Callable[[Request
         return given is not None and secrets.compare_digest(given.encode(), token.encode())
 
     async def answered(request: Request, call_next: Next) -> Response:
-        if not _is_known(request.headers.getlist("host"), hosts):
+        if not is_known_host(request.headers.getlist("host"), hosts):
             text = "This viewer is not known under this host name: open the address that `raycade view` has printed."
             return Response(text, 400, media_type="text/plain; charset=utf-8")
         # Nobody needs a token.
@@ -327,27 +326,6 @@ def _guard(token: str, cookie: str, hosts: Collection[str]) -> Callable[[Request
         return response
 
     return guard
-
-
-_HOST = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::[0-9]{1,5})?")
-"""A ``Host`` header, HOST or HOST:PORT (RFC 9110, section 7.2), without what browsers never send: user names, paths."""
-
-
-def _is_known(headers: Collection[str], hosts: Collection[str]) -> bool:
-    """Whether a request has one ``Host`` header, and it holds an IP address or one of the names."""
-    if len(headers) != 1:
-        return False
-    found = _HOST.fullmatch(next(iter(headers)))
-    if found is None:
-        return False
-    if found["name"] is not None and found["name"].lower() in hosts:
-        return True
-    try:
-        address = ipaddress.ip_address(found["name"] or found["ipv6"])
-    except ValueError:
-        return False
-    # IPv6 addresses stand in brackets, and only they do.
-    return (address.version == 6) == (found["ipv6"] is not None)
 
 
 def _first_page(request: Request) -> Response:

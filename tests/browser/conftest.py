@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from cluster.commands.view import listen
+from cluster.listening import listen
 from evals.notes.web import ViewerNotes
 from evals.viewer.index import EpisodeIndex
 from evals.viewer.server import Viewer, make_app

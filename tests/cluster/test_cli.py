@@ -11,10 +11,10 @@ import pytest
 
 from cluster import cli
 from cluster.commands.arguments import ADD_ARGUMENTS
-from cluster.commands.view import listen
 from cluster.config.settings import load_settings
 from cluster.engines.api_secrets import without_keys
 from cluster.errors import UserError
+from cluster.listening import listen
 from cluster.storage.stored_run import Run
 from tests.cluster.conftest import EASY, ROOT, raycade
 

@@ -234,9 +234,6 @@ def test_people(tmp_path, capsys, monkeypatch):
     command._warn_of_placeholders(study)
     for text in ("", "https://a.b", "http://a", "ftp://a", "a.b", "https://", "http://[a"):
         said.tried(text, lambda text=text: command._address(text).geturl())
-    monkeypatch.setattr(command.socket, "create_server", said.calls("server"))
-    for host, port in (("127.0.0.1", 1), ("::1", 2), ("a", 0)):
-        command._listen(host, port)
 
     class Short(Study):
         def __repr__(self):
@@ -266,7 +263,8 @@ def test_people(tmp_path, capsys, monkeypatch):
         opened.settings.run_dir = tmp_path / run_dir
         (tmp_path / "folder").mkdir(exist_ok=True)
         said(command.main(options(act="export", folder=tmp_path / "s", against=["RUN"])))
-    monkeypatch.setattr(command, "_listen", said.calls("listen", SimpleNamespace(getsockname=lambda: ("", 8701))))
+    monkeypatch.setattr(command.socket, "gethostname", lambda: "Machine")
+    monkeypatch.setattr(command, "listen", said.calls("listen", SimpleNamespace(getsockname=lambda: ("", 8701))))
     monkeypatch.setattr(command, "StudyServer", said.calls("StudyServer", Thing(said, "server", app=said.calls("app"))))
     for host, public in (
         *(("127.0.0.1", ""), ("localhost", "http://a.b/c"), ("0.0.0.0", ""), ("Here", "https://A.b")),

@@ -500,13 +500,6 @@ def test_tokens(capsys, monkeypatch, tmp_path):
         said.tried(f"{text[:20]!r} {mode:o}", host.token_of, file)
     said.tried("a folder", host.token_of, tmp_path)
     said.tried("nowhere", host.token_of, tmp_path / "none/file")
-    monkeypatch.setattr(
-        host.socket, "create_server", said.calls("server", lambda where: 1 / 0 if where[1] > 9 else where)
-    )
-    said(host.listen("a", 7))
-    for error in (OSError("taken"), OverflowError("port must be 0-65535"), UnicodeError("label too long")):
-        monkeypatch.setattr(host.socket, "create_server", lambda where, error=error: (_ for _ in ()).throw(error))
-        said.tried("listen", host.listen, "a", 7)
     noted = {"dup": said.calls("dup", 5), "dup2": said.calls("dup2"), "fdopen": said.calls("fdopen", "taken")}
     for kind, terminal in ((stat.S_IFIFO, False), (stat.S_IFSOCK, False), (stat.S_IFREG, False), (stat.S_IFCHR, True)):
         found = {

@@ -30,6 +30,7 @@ from cluster.config.model import ModelSettings, ReplicaNeeds
 from cluster.config.settings import check_environment, load_settings
 from cluster.engines.base import Sampling
 from cluster.errors import RunFailedError, UserError
+from cluster.listening import listen
 from cluster.observe.progress import Progress
 from cluster.observe.run_statistics import RunStatistics
 from cluster.observe.tracker import Watcher
@@ -37,7 +38,7 @@ from cluster.serve import commits as commits_module
 from cluster.serve import host
 from cluster.serve.commits import Commits
 from cluster.serve.games import KEPT_SECONDS, WAIT_SECONDS, Games
-from cluster.serve.host import listen, over_http, token_of
+from cluster.serve.host import over_http, token_of
 from cluster.serve.limits import LOOPBACK, Limits
 from cluster.serve.shown import new_messages
 from cluster.serve.taken import Answer, read_answer

@@ -1,0 +1,39 @@
+"""Where servers listen, and how their addresses are written."""
+
+from __future__ import annotations
+
+import socket
+
+from cluster.errors import UserError
+
+ALL_ADDRESSES = ("", "0.0.0.0", "::")
+"""Hosts that stand for all addresses of this machine."""
+THIS_MACHINE_ALONE = ("127.0.0.1", "::1", "localhost")
+"""Hosts at which no other machine reaches a server."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there, by IPv4 or IPv6 as the host's address is; port 0 takes any free one.
+
+    Raises:
+        UserError: that is not possible.
+    """
+    try:
+        family = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=64)
+    except (OSError, OverflowError, UnicodeError) as error:  # UnicodeError: no host can have this name
+        raise UserError(f"cannot listen on {host}:{port}: {error}") from error
+
+
+def address_of(host: str, port: int, of_all: str = "localhost") -> str:
+    """The address of a server, such as ``http://127.0.0.1:8000`` or ``http://[::1]:8000``.
+
+    Args:
+        host: Where it listens.
+        port: The same.
+        of_all: The name of this machine, where the server listens on all of its addresses.
+    """
+    if host in ALL_ADDRESSES:
+        host = of_all
+    is_ipv6 = ":" in host
+    return f"http://[{host}]:{port}" if is_ipv6 else f"http://{host}:{port}"
