@@ -37,6 +37,8 @@ class Entry:
     """Seconds while it was not."""
     ignored: int = 0
     """Clicks that came too soon to be meant for this question."""
+    asked: tuple[str, ...] = ()
+    """Keys of the criteria that the choices of a review are of; empty in games, and in journals of older versions."""
 
     @property
     def choice(self) -> str:
@@ -76,7 +78,10 @@ class Journal:
         if entry.step in self.items.get(entry.item, {}):
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        line = json.dumps(asdict(entry), separators=(",", ":")).encode() + b"\n"
+        fields = asdict(entry)
+        if not entry.asked:
+            del fields["asked"]
+        line = json.dumps(fields, separators=(",", ":")).encode() + b"\n"
         with contextlib.closing(_Appended(self.path)) as file:
             file.write(line)
         self._note(entry)
@@ -135,10 +140,16 @@ def _entries(path: Path) -> Iterator[Entry]:
 
 def _entry(value: Any) -> Entry:
     choices = value["choices"]
-    is_list = isinstance(choices, list) and all(isinstance(choice, str) for choice in choices)
-    if not isinstance(value["item"], str) or type(value["step"]) is not int or not is_list:
+    asked = value.get("asked", [])
+    are_lists = _is_list_of_texts(choices) and _is_list_of_texts(asked) and len(asked) in (0, len(choices))
+    if not isinstance(value["item"], str) or type(value["step"]) is not int or not are_lists:
         raise ValueError("an answer names its item, its step and what was chosen")
     times = {name: float(value[name]) for name in ("visible", "hidden")}
     if not all(0 <= time < math.inf for time in times.values()):
         raise ValueError("an answer takes 0 seconds or more")
-    return Entry(value["item"], value["step"], tuple(choices), **times, ignored=int(value["ignored"]))
+    ignored = int(value["ignored"])
+    return Entry(value["item"], value["step"], tuple(choices), **times, ignored=ignored, asked=tuple(asked))
+
+
+def _is_list_of_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from envs.files import FileError
 from evals.conversation import Record
 from evals.human.player import chosen
 from evals.people.games import Games
 from evals.people.journal import ENDED, Entry, Journal
 from evals.people.seat import Item, is_over, items_of
-from evals.people.study import Participant, Study
+from evals.people.study import STUDY, Participant, Study
 from evals.sessions.session import Session
 from evals.types import Episode, PlayerError
 
@@ -22,8 +24,8 @@ class Taken:
     participant: Participant
     records: tuple[Record, ...]
     """Of the games that ended; checks are not among them."""
-    reviews: Mapping[str, tuple[str, ...]]
-    """``yes`` or ``no`` to each criterion, by the game whose question was judged."""
+    reviews: Mapping[str, Mapping[str, str]]
+    """``yes`` or ``no`` by the criterion's key, by the game whose question was judged."""
     checks_passed: int
     checks_seen: int
     finished: bool
@@ -44,7 +46,7 @@ async def taken_by(study: Study, participant: Participant, games: Games, check_g
     """Read a participant's journal and play the answers through the suite again.
 
     Raises:
-        FileError: the journal is damaged.
+        FileError: the journal is damaged, or nobody knows of which criteria its reviews are.
     """
     journal = Journal.read(study.answers_of(participant))
     check_ids: Sequence[str] = ()
@@ -62,7 +64,9 @@ async def taken_by(study: Study, participant: Participant, games: Games, check_g
         passed = await _passed(item, steps, participant.person, check_games)
         if passed is not None:
             checks.append(passed)
-    reviews = {item.key: journal.items[item.key][0].choices for item in over if item.kind == "review"}
+    reviews = {
+        item.key: _review(journal.items[item.key][0], study, journal.path) for item in over if item.kind == "review"
+    }
     counted: list[Entry] = []
     for item in items:
         if item.counts:
@@ -79,6 +83,20 @@ async def taken_by(study: Study, participant: Participant, games: Games, check_g
         answers=len(counted),
         ignored=sum(entry.ignored for entry in counted),
     )
+
+
+def _review(entry: Entry, study: Study, path: Path) -> Mapping[str, str]:
+    """What was said to each criterion, by its key."""
+    asked = entry.asked
+    if not asked:
+        # Older versions kept the choices in the order of the criteria, without saying which ones.
+        asked = tuple(criterion.key for criterion in study.plan.criteria)
+    if len(asked) != len(entry.choices):
+        raise FileError(
+            path,
+            f"a review answers {len(entry.choices)} criteria, where {STUDY} has {len(asked)}: restore its criteria",
+        )
+    return dict(zip(asked, entry.choices, strict=True))
 
 
 async def _passed(item: Item, steps: Mapping[int, Entry], person: str, check_games: Games | None) -> bool | None:

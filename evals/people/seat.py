@@ -66,6 +66,8 @@ class _Current:
     parts: tuple[Part, ...] = ()
     session: Session | None = None
     questions: Questions | None = None
+    asked: tuple[str, ...] = ()
+    """Keys of the criteria of a review."""
 
     @property
     def key(self) -> str:
@@ -116,7 +118,8 @@ class Seat:
             if current is None or current.key != answer.key:
                 raise RefusedError(answer.key)
             texts = _chosen_texts(answer.choices, current.choices)
-            entry = Entry(current.item.key, current.step, texts, answer.visible, answer.hidden, answer.ignored)
+            times = (answer.visible, answer.hidden)
+            entry = Entry(current.item.key, current.step, texts, *times, answer.ignored, current.asked)
             # should anything fail from here on, the next request begins anew from the journal
             self._current = None
             await asyncio.to_thread(self._journal.add, entry)
@@ -210,13 +213,15 @@ class Seat:
         told = (f"Choices:\n{listed}",) if listed else ()
         stage = f"Kind of question: {turn.episode.task}, {turn.episode.level}"
         shown = dataclasses.replace(question, shown=(stage, *question.shown, *told), for_models=False)
+        criteria = self._study.plan.criteria
         asks = [
             {"name": each.name, "text": each.question, "options": [*YES_NO], "captions": ["Yes", "No"]}
-            for each in self._study.plan.criteria
+            for each in criteria
         ]
         answer = f"Answer given: {captions.get(given, given) or 'none'}"
         state = self._with_help({**texts_state(shown), "given": answer, "asks": asks})
-        return _Current(item, 0, (YES_NO,) * len(asks), state, all_parts(shown))
+        asked = tuple(each.key for each in criteria)
+        return _Current(item, 0, (YES_NO,) * len(asks), state, all_parts(shown), asked=asked)
 
     def _with_help(self, state: dict[str, Any]) -> dict[str, Any]:
         return {**state, "help": rendered(self._study.texts.get("instructions", ""))}

@@ -66,6 +66,11 @@ class Criterion(_Shape):
     name: str = pydantic.Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")
     question: str
 
+    @property
+    def key(self) -> str:
+        """Tells criteria apart; changes with their words."""
+        return f"{self.name}-{stable_hash(self.question)[:12]}"
+
 
 class Pay(_Shape):
     """What a participant earns: ``base + success * share of games won + step * steps``, never below 0."""
@@ -94,6 +99,14 @@ class Plan(_Shape):
     check_games: tuple[str, ...] = ()
     """Settings that differ in games which everybody wins who pays attention; empty for none."""
     criteria: tuple[Criterion, ...] = ()
+
+    @pydantic.model_validator(mode="after")
+    def _named_apart(self) -> Plan:
+        names = [criterion.name for criterion in self.criteria]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"criteria: the name {twice[0]!r} stands twice")
+        return self
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from evals.people.agreement import Agreement, fleiss_kappa
 from evals.people.games import Games
 from evals.people.records import Taken
 from evals.people.seat import YES_NO
-from evals.people.study import Plan
+from evals.people.study import STUDY, Plan
 from evals.stats.intervals import UNIT, mean_estimate
 from evals.summary.paired import Observation, column_measure, paired_effects
 from evals.tables import Cell, Table
@@ -99,6 +99,10 @@ def review_table(taken: Sequence[Taken], plan: Plan, games: Games) -> Table:
     """Share of Yes and agreement for each criterion, by kind of question and over all (as MultiStAR's Table 11)."""
     ratings = _reviews(taken, plan, games)
     rows: list[tuple[Cell, ...]] = []
+    notes = [KAPPA_NOTE]
+    other = _answers_to_other_criteria(taken, plan)
+    if other:
+        notes.append(f"left out: {other:,} answers to criteria that {STUDY} no longer has, or not in these words")
     names = [criterion.name for criterion in plan.criteria]
     levels = [*dict.fromkeys(game.level for game in games.by_id.values()), ALL]
     ordered = sorted(ratings, key=lambda key: (names.index(key[0]), levels.index(key[1])))
@@ -109,17 +113,24 @@ def review_table(taken: Sequence[Taken], plan: Plan, games: Games) -> Table:
         positive = mean_estimate(agrees, reviewed, bounds=UNIT)
         rows.append((criterion, level, positive, *_agreement_cells(fleiss_kappa(found))))
     columns = ("criterion", "level", "positive", "games", "ratings", "observed", "chance", "kappa")
-    return Table("people_reviews", "Reviews of questions", columns, tuple(rows), (KAPPA_NOTE,))
+    return Table("people_reviews", "Reviews of questions", columns, tuple(rows), tuple(notes))
+
+
+def _answers_to_other_criteria(taken: Sequence[Taken], plan: Plan) -> int:
+    known = {criterion.key for criterion in plan.criteria}
+    return sum(key not in known for each in taken for answers in each.reviews.values() for key in answers)
 
 
 def _reviews(taken: Sequence[Taken], plan: Plan, games: Games) -> Mapping[tuple[str, str], list[tuple[Hashable, str]]]:
     """Games and what people chose for them, by criterion and kind of question; each also counts over all kinds."""
     ratings: dict[tuple[str, str], list[tuple[Hashable, str]]] = defaultdict(list)
     for each in taken:
-        for game, choices in each.reviews.items():
-            for asked, choice in zip(plan.criteria, choices, strict=True):
-                ratings[asked.name, games.by_id[game].level].append((game, choice))
-                ratings[asked.name, ALL].append((game, choice))
+        for game, answers in each.reviews.items():
+            for asked in plan.criteria:
+                if asked.key in answers:
+                    answer = (game, answers[asked.key])
+                    ratings[asked.name, games.by_id[game].level].append(answer)
+                    ratings[asked.name, ALL].append(answer)
     return ratings
 
 

@@ -290,14 +290,18 @@ def test_parts_of_a_study(tmp_path, capsys, monkeypatch):
         f"g{number}": Episode("s", "t", "hard" if number % 2 else "easy", "m", number, 0, 0, "", 1)
         for number in range(6)
     }
-    reviews = [dict.fromkeys(by_id, ("yes", "no")), {"g0": ("no", "no"), "g5": ("yes", "yes")}]
+    criteria = (Criterion(name="right", question="?"), Criterion(name="clear", question="?"))
+    right, clear = (criterion.key for criterion in criteria)
+    reviews = [
+        {game: {right: "yes", clear: "no"} for game in by_id},
+        {"g0": {right: "no", clear: "no"}, "g5": {right: "yes", clear: "yes"}},
+    ]
     people = [Participant(f"person-{name}", "t", name, ()) for name in "ab"]
     taken = [
         Taken(people[0], tuple(first), reviews[0], 1, 2, True, 61.0, 3.6, 4, 5),
         Taken(people[1], tuple(second), reviews[1], 0, 3, False, 0.3, 0.0, 6, 0),
     ]
     said(CHECKS[0].key, [dataclasses.replace(taken[0], answers=number).begun for number in (0, 1)])
-    criteria = (Criterion(name="right", question="?"), Criterion(name="clear", question="?"))
     settings = {"settings": (), "players_per_game": 1, "games_per_participant": 1, "criteria": criteria}
     for made in (
         Plan(**settings, pay=Pay(currency="EUR", base=2, success=3, step=0.1)),

@@ -296,6 +296,54 @@ async def test_reviewers_judge_the_answer_of_the_suite(tmp_path):
     ]
 
 
+async def test_answers_of_reviewers_stay_with_their_criteria_when_these_are_edited(tmp_path):
+    right, clear = Criterion(name="right", question="Right?"), Criterion(name="clear", question="Clear?")
+    study = study_in(tmp_path, kind="review", checks=(), criteria=(right, clear))
+    seat = seat_of(study)
+    for key in ("consent/0", "instructions/0"):
+        state = await seat.answer(choice(key, 0))
+    while state["phase"] != "over":  # everything is right, nothing is clear
+        state = await seat.answer(choice(state["key"], 0, 1))
+
+    async def shares(*criteria):
+        edited = dataclasses.replace(study, plan=study.plan.model_copy(update={"criteria": criteria}))
+        table = review_table([await taken_by(edited, study.participants[0], GAMES, None)], edited.plan, GAMES)
+        return {row[0]: row[2].mean for row in table.rows if row[1] == "all"}, table.notes[1:]
+
+    reworded = Criterion(name="clear", question="Is it clear?")
+    lacks = "left out: 3 answers to criteria that study.yaml no longer has, or not in these words"
+    assert await shares(right, clear) == ({"right": 1, "clear": 0}, ())
+    assert await shares(clear, right) == ({"clear": 0, "right": 1}, ())
+    assert await shares(clear) == ({"clear": 0}, (lacks,))
+    assert await shares(reworded, right) == ({"right": 1}, (lacks,))
+    assert await shares(reworded, clear, right) == ({"clear": 0, "right": 1}, ())
+
+
+async def test_reviews_of_older_versions_are_read_by_the_order_of_the_criteria(tmp_path):
+    right, clear = Criterion(name="right", question="Right?"), Criterion(name="clear", question="Clear?")
+    study = study_in(tmp_path, kind="review", checks=(), criteria=(right, clear))
+    [one] = study.participants
+    path = study.answers_of(one)
+    path.parent.mkdir()
+    old = {"step": 0, "choices": ["yes", "no"], "visible": 1, "hidden": 0, "ignored": 0}
+    path.write_text(json.dumps({"item": one.games[0], **old}) + "\n")
+    taken = await taken_by(study, one, GAMES, None)
+    assert taken.reviews == {one.games[0]: {right.key: "yes", clear.key: "no"}}
+    fewer = dataclasses.replace(study, plan=study.plan.model_copy(update={"criteria": (clear,)}))
+    with pytest.raises(FileError, match=r"a review answers 2 criteria, where study\.yaml has 1: restore"):
+        await taken_by(fewer, one, GAMES, None)
+    for asked in ("right", ["right"], [1, 2]):
+        path.write_text(json.dumps({"item": one.games[0], **old, "asked": asked}) + "\n")
+        with pytest.raises(FileError, match="line 1 is no answer"):
+            await taken_by(study, one, GAMES, None)
+
+
+def test_two_criteria_of_one_name_are_refused():
+    two = tuple(Criterion(name="right", question=each) for each in ("Right?", "Is it right?"))
+    with pytest.raises(ValueError, match="the name 'right' stands twice"):
+        Plan(settings=(), players_per_game=1, games_per_participant=1, criteria=two)
+
+
 # --- who plays what --------------------------------------------------------------------------------------------------
 
 
@@ -477,7 +525,9 @@ def test_reviews_are_told_by_criterion_and_level_and_over_all():
         {"g1": ("no", "no"), "g0": ("no", "yes")},
     ]
     person = Participant("person-a", "token", "CODE", ())
-    taken = [Taken(person, (), each, 0, 0, True, 0.0, 0.0, 1, 0) for each in reviews]
+    right, clear = (criterion.key for criterion in criteria)
+    keyed = [{game: dict(zip((right, clear), said, strict=True)) for game, said in each.items()} for each in reviews]
+    taken = [Taken(person, (), each, 0, 0, True, 0.0, 0.0, 1, 0) for each in keyed]
     table = review_table(taken, plan, Games(ToySuite(), by_id))
     assert (table.name, table.title) == ("people_reviews", "Reviews of questions")
     assert [(*row[:2], round(row[2].mean, 3), *row[3:6]) for row in table.rows] == [
