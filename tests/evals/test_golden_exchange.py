@@ -17,6 +17,7 @@ import yaml
 from PIL import Image
 
 from evals.conversation import PlayedTurn, Record
+from evals.errors import SuiteError
 from evals.exchange import huggingface
 from evals.exchange.carried import PLANNED, carry_episode, carry_source, row_json
 from evals.exchange.every_eval_ever import _model_info
@@ -390,6 +391,32 @@ def test_a_reply_keeps_its_lines_and_only_those_that_name_attachments_are_others
         ("user", "a\nx\ny", ""),
         ("assistant", "one\u2028two\x0bthree\r\n\nx\ny\nattachment://gone\n", ""),
     ]
+
+
+class FailsAfterwards(ToySuite):
+    """Is broken once all has been replied: raises, or says what its columns do not take."""
+
+    async def play(self, episode, conversation):
+        await super().play(episode, conversation)
+        if episode.index == 0:
+            raise RuntimeError("broken")
+        return Outcome(True, 1, extra={"right": "many"})
+
+
+def test_scores_that_a_suite_cannot_give_here_are_counted_as_unknown():
+    suite = ToySuite(episodes=2, turns=1)
+    records = records_of(suite, {"oracle": BUILT_IN_PLAYERS["oracle"]})
+    rows = records_to_table(records, ledger_columns(suite))
+    played = [record.episode for record in records]
+    assert check_scores(suite, played, rows, "here", 2) == 0
+    assert check_scores(FailsAfterwards(episodes=2, turns=1), played, rows, "here", 2) == 2
+
+
+@pytest.mark.parametrize("steps", ["many", 2**70])
+def test_rows_that_fit_no_column_are_told_with_their_suite(tmp_path, monkeypatch, steps):
+    monkeypatch.setattr(huggingface, "_row", lambda source, row: {"steps": steps, "raycade": "{}"})
+    with pytest.raises(SuiteError, match=r"odd.*export its rows"):
+        export_huggingface(odd_sources()[:1], tmp_path, "")
 
 
 def test_imports(tmp_path, capsys, monkeypatch):

@@ -25,6 +25,7 @@ from cluster.cli import main
 from cluster.commands.trained_on import KEPT_AS, training_lines
 from cluster.errors import UserError
 from cluster.storage.stored_run import Run
+from envs import plugins
 from envs.files import FileError
 from evals.chat_json import chat_to_json
 from evals.conversation import PlayedTurn, Record
@@ -266,6 +267,20 @@ def test_a_data_set_has_no_other_games_unless_the_evaluation_is_another_one(outs
     assert prompts == {"5 + 1 =", "6 + 1 =", "7 + 1 ="}, "those from 5 up are no questions of the evaluation"
 
 
+class Several(ToySuite):
+    """Made of two suites, as a bundle is."""
+
+    @property
+    def parts(self):
+        return ToySuite(), Threefold()
+
+
+def test_of_a_suite_of_several_one_is_named_to_train_on(monkeypatch):
+    monkeypatch.setattr(plugins, "load", lambda group, name: Several)
+    with pytest.raises(ValueError, match="several: is made of several suites; train on one of toy, threefold"):
+        suite_of("several", {})
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -491,6 +506,8 @@ def test_a_reply_that_is_no_valid_unicode_is_shown_in_a_valid_text():
 class Threefold(ToySuite):
     """Asks for labels, three at once."""
 
+    name = "threefold"
+
     async def play(self, episode, conversation):
         asked = (message("user", "?"),)
         await asyncio.gather(*(conversation.ask(asked, labels=("A", "B")) for _ in range(3)))
@@ -612,6 +629,12 @@ def test_wrong_words_of_the_command_are_named(words, message, tmp_path, capsys):
         main(["environment", "nemo-gym", "--out", str(tmp_path / "x"), *words])
     assert end.value.code == 2 and message in capsys.readouterr().err
     assert not (tmp_path / "x").exists()
+
+
+def test_the_folder_of_a_server_must_be_named(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["environment", "nemo-gym", "kumo"])
+    assert end.value.code == 2 and "--out" in capsys.readouterr().err
 
 
 def test_a_win_out_of_reach_is_as_far_as_the_whole_budget():

@@ -34,7 +34,7 @@ from evals.viewer import index, schema
 from evals.viewer.episode import stored_row
 from evals.viewer.filters import filter_of
 from evals.viewer.index import EpisodeIndex
-from evals.viewer.runs import ViewedRun, arrivals, unread_parts
+from evals.viewer.runs import ViewedRun, arrivals, read_plan, unread_parts
 from evals.viewer.schema.typescript import typescript
 from evals.viewer.search import SEARCHES_KEPT, Search, TextSearches, places_with
 from evals.viewer.server import STATIC, Viewer, make_app
@@ -845,6 +845,16 @@ def test_damaged_parts_and_rows_of_other_plans_are_named_and_not_listed(tmp_path
     assert "part-000002" in damage and "not in the plan" in damage and "part-000003" in damage
     assert own["episode_id"][0].as_py() in damage, "a part is named with each of its reasons"
     assert unread_parts(viewer.index.runs[0]) == []  # not read again and again
+
+
+def test_a_part_that_was_merged_while_it_was_read_keeps_none_back(tmp_path):
+    plan, rows = calm_rows()
+    path = write_run(tmp_path / "run", plan, rows)
+    run = viewed(path)
+    paths = [path / "episodes" / f"part-{number:06d}-test.parquet" for number in (9, 1)]
+    [found] = arrivals(run, paths, read_plan(run))
+    assert found.parts == ("part-000001-test.parquet",) and len(found.rows) == len(rows)
+    assert not run.damage and run.waiting == 0
 
 
 def test_a_damaged_part_takes_the_place_of_no_other(tmp_path):

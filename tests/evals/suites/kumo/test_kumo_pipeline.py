@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from envs.kumo import GenerationError, generate_tasks, load_domain, write_book
+from envs.kumo import GenerationError, available_domains, generate_tasks, load_domain, write_book
 from envs.kumo.likeness import Profile, shipped_profiles
 from envs.kumo.properties import range_of
 from envs.kumo.structure import Measured
@@ -707,6 +707,14 @@ def test_a_stage_is_complete_once_all_that_was_planned_is_there():
     )
     assert [run.complete for run in runs] == [False, False, True, True]
     assert runs[-1].results() == {0: done}
+
+
+def test_all_shipped_domains_may_be_named_at_once_and_no_plan_is_too_large(tmp_path):
+    books = {"folder": str(tmp_path), "stage": "write", "domains": ["medical"]}
+    every = KumoPipeline(**books, existing=["all", "x.yaml"], tasks_per_domain=1).existing
+    assert every == (*available_domains(), "x.yaml")
+    with pytest.raises(ValueError, match="tasks"):
+        KumoPipeline(**books, tasks_per_domain=10**9)
 
 
 def test_rows_of_a_stage_come_by_their_numbers_and_a_failed_one_counts_its_calls(tmp_path):
