@@ -41,7 +41,7 @@ from evals.stats.intervals import Estimate
 from evals.suite import Column, ledger_columns
 from evals.suites.bundle import Bundle
 from evals.summary.paired import column_measure
-from evals.types import Episode, LabelScores, Message, Outcome, Reply, Turn, message
+from evals.types import Episode, LabelScores, Message, Outcome, PlayerError, Reply, Turn, message
 from tests.evals.test_exchange import WRITE, as_lines
 from tests.evals.test_records import Patch, an_episode
 from tests.golden import check_said, plain
@@ -394,22 +394,24 @@ def test_a_reply_keeps_its_lines_and_only_those_that_name_attachments_are_others
 
 
 class FailsAfterwards(ToySuite):
-    """Is broken once all has been replied: raises, or says what its columns do not take."""
+    """Once all has been replied it is broken, fails its player, or says what its columns do not take."""
 
     async def play(self, episode, conversation):
         await super().play(episode, conversation)
         if episode.index == 0:
             raise RuntimeError("broken")
+        if episode.index == 1:
+            raise PlayerError("gone")
         return Outcome(True, 1, extra={"right": "many"})
 
 
 def test_scores_that_a_suite_cannot_give_here_are_counted_as_unknown():
-    suite = ToySuite(episodes=2, turns=1)
+    suite = ToySuite(episodes=3, turns=1)
     records = records_of(suite, {"oracle": BUILT_IN_PLAYERS["oracle"]})
     rows = records_to_table(records, ledger_columns(suite))
     played = [record.episode for record in records]
-    assert check_scores(suite, played, rows, "here", 2) == 0
-    assert check_scores(FailsAfterwards(episodes=2, turns=1), played, rows, "here", 2) == 2
+    assert check_scores(suite, played, rows, "here", 3) == 0
+    assert check_scores(FailsAfterwards(episodes=3, turns=1), played, rows, "here", 3) == 3
 
 
 @pytest.mark.parametrize("steps", ["many", 2**70])

@@ -267,6 +267,27 @@ def test_a_data_set_has_no_other_games_unless_the_evaluation_is_another_one(outs
     assert prompts == {"5 + 1 =", "6 + 1 =", "7 + 1 ="}, "those from 5 up are no questions of the evaluation"
 
 
+class Untold(ToySuite):
+    """Begins all games alike, and knows no perfect play."""
+
+    async def play(self, episode, conversation):
+        played = await conversation.ask((message("user", "Which color?"),))
+        return Outcome(played.reply.text == str(episode.seed), 1)
+
+
+def test_games_that_nothing_tells_apart_are_the_same():
+    suite = Untold(episodes=3)
+    shown = EvaluationGames(suite)
+
+    async def contents():
+        return {
+            await shown.content_of(suite, episode, await suite.first_turn(episode))
+            for episode in (*suite.plan(), dataclasses.replace(suite.plan()[0], seed=99))
+        }
+
+    assert len(asyncio.run(contents())) == 1
+
+
 class Several(ToySuite):
     """Made of two suites, as a bundle is."""
 

@@ -468,6 +468,27 @@ def test_a_search_goes_on_with_new_parts_and_of_many_the_oldest_is_forgotten(tmp
     assert [len(merged.parts), merged.total] == [1, 1], "parts that were merged into it are gone"
 
 
+def test_a_search_that_is_stopped_forgets_what_it_found(monkeypatch):
+    told = []
+    searches = TextSearches(
+        SimpleNamespace(
+            ledger_parts=lambda: [("one", 1), ("two", 2)],
+            ids_of=lambda part, places: [part],
+            add_hits=lambda number, ids: told.append((number, ids)),
+            drop_hits=lambda number: told.append((number, "dropped")),
+        )
+    )
+
+    def places_with(path, text):
+        searches._searches[text].stopped = True
+        return np.zeros(1, np.int64)
+
+    monkeypatch.setattr("evals.viewer.search.places_with", places_with)
+    found = searches.of("x")
+    found.thread.join()
+    assert told == [(1, [1]), (1, "dropped")] and not found.running and found.parts == {1}
+
+
 def test_an_answer_has_a_bounded_number_of_rows(ask, monkeypatch):
     monkeypatch.setattr("evals.viewer.server.MOST_ROWS", 3)
     assert len(ask("episodes", count=1_000_000).json()["rows"]) == 3
@@ -598,6 +619,15 @@ def test_what_a_model_wrote_comes_as_it_is_and_as_data(ask):
     assert HOSTILE in shown["steps"][0]["reply"] and HOSTILE in shown["steps"][0]["reasoning"]
     answer = ask("episode", at=f"wild/{shown['row']['episode_id']}")
     assert answer.headers["content-type"].startswith("application/json")
+
+
+def test_an_episode_of_a_run_that_is_being_read_may_come_yet(folder):
+    viewer = Viewer(EpisodeIndex([viewed(folder / "calm")]))
+    ask = client_of(viewer)
+    missing = "run 'calm' has no episode 'none'"
+    assert ask("episode", at="calm/none").json() == {"error": f"{missing} yet"}
+    viewer.refresh()
+    assert ask("episode", at="calm/none").json() == {"error": missing}
 
 
 def test_an_unknown_episode_is_not_found(ask):
