@@ -6,7 +6,7 @@ import socket
 
 import uvicorn
 
-from evals.serving import server_config
+from evals.serving import KnownHosts, server_config
 
 
 async def test_a_server_ends_without_a_word_though_half_a_request_is_open(capsys):
@@ -43,3 +43,24 @@ def test_that_no_more_files_can_be_opened_is_said_once_a_minute(caplog, monkeypa
     assert [(each.getMessage(), each.exc_info) for each in caplog.records] == (
         [(said, None), (said, None), ("something else", None)]
     )
+
+
+def test_only_requests_are_asked_for_the_name_under_which_they_come():
+    def answered(kind, host):
+        passed, sent = [], []
+
+        async def app(scope, receive, send):
+            passed.append(scope["type"])
+
+        async def send(message):
+            sent.append(message.get("status"))
+
+        scope = {"type": kind, "headers": [(b"host", host)]}
+        asyncio.run(KnownHosts(app, ["known"])(scope, None, send))
+        return passed, sent[:1]
+
+    for kind in ("http", "websocket", "lifespan"):
+        assert answered(kind, b"Known:80") == answered(kind, b"127.0.0.1") == ([kind], [])
+    assert answered("lifespan", b"other") == (["lifespan"], [])
+    assert answered("http", b"other") == ([], [400])
+    assert answered("websocket", b"other")[0] == []

@@ -24,13 +24,13 @@ from envs.picture import picture_from_description
 from evals.archive.chunks import read_chunk
 from evals.archive.export import export
 from evals.conversation import Record
-from evals.ledger.parts import write_part
+from evals.ledger.parts import Damage, LedgerDamagedError, write_part
 from evals.ledger.records import plan_to_table, records_to_table
 from evals.live import Began, Numbers, PlayedLine
 from evals.suites.kidgym import rerender_episode
 from evals.types import Episode, Outcome
 from evals.viewer import episode as of_episode
-from evals.viewer import index, schema
+from evals.viewer import index, runs, schema
 from evals.viewer.episode import stored_row
 from evals.viewer.filters import filter_of
 from evals.viewer.index import EpisodeIndex
@@ -887,17 +887,21 @@ def test_a_part_that_was_merged_while_it_was_read_keeps_none_back(tmp_path):
     assert not run.damage and run.waiting == 0
 
 
-def test_a_damaged_part_takes_the_place_of_no_other(tmp_path):
+def test_a_part_whose_rows_are_damaged_takes_the_place_of_no_other(tmp_path, monkeypatch):
     plan, rows = calm_rows()
     path = write_run(tmp_path / "run", plan, rows)
     merged = add_part(path, 2, rows, ["part-000001-test.parquet"])
-    content = bytearray(merged.read_bytes())
-    content[4:2000] = bytes(1996)
-    merged.write_bytes(content)
+    usual = runs._rows
+
+    def rows_of(part):
+        if part.path == merged:
+            raise LedgerDamagedError([Damage(merged, "a page is damaged")])
+        return usual(part)
+
+    monkeypatch.setattr(runs, "_rows", rows_of)
     ask = client_of(open_viewer(path))
     assert len(listed(ask)) == len(rows)
-    [damage] = states(ask)["damage"]
-    assert damage.startswith("part-000002-test.parquet: ")
+    assert states(ask)["damage"] == ["part-000002-test.parquet: a page is damaged"]
 
 
 def test_a_run_that_cannot_be_read_hides_no_other(tmp_path, monkeypatch):
