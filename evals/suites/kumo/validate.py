@@ -13,6 +13,7 @@ from pathlib import Path
 from envs.disk import whole_file
 from envs.kumo import Domain, DomainError, available_domains, load_domain
 from envs.kumo.book_check import book_problems
+from envs.kumo.domain_file import DOMAINS
 from envs.kumo.likeness import near_duplicates
 from envs.kumo.quality import Quality, quality_of
 from evals.report.terminal import LaidOut, Output
@@ -125,7 +126,12 @@ def read(names: Iterable[str]) -> tuple[dict[str, Domain], list[tuple[str, str]]
 def duplicates(domains: dict[str, Domain]) -> list[tuple[str, str]]:
     """Which of the domains are near-duplicates of earlier ones, or of one that comes with raycade; see ``read``."""
     asked = {id(domain): name for name, domain in domains.items()}
-    others = [load_domain(name) for name in available_domains() if name not in domains]
+    files = {Path(name).resolve() for name in domains}
+    others = [
+        load_domain(name)
+        for name in available_domains()
+        if name not in domains and (DOMAINS / f"{name}.yaml").resolve() not in files
+    ]
     return [
         (asked[id(domain)], f"domain {domain.name!r}: {reason}")
         for domain, reason in near_duplicates([*others, *domains.values()])

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from envs.kumo import load_domain
+from envs.kumo.domain_file import DOMAINS
 from envs.kumo.quality import quality_of
 from evals.suites.kumo import validate
 from evals.tables import WRITERS
@@ -131,6 +132,14 @@ def test_a_copy_of_a_domain_that_comes_with_raycade_is_refused(tmp_path, capsys)
     }
     assert run(a_file(tmp_path, "mine", truths=truths, actions=actions), "--easy", "0") == 2
     assert "a near-duplicate of 'medical'" in capsys.readouterr().err
+
+
+def test_the_file_of_a_domain_that_comes_with_raycade_is_no_copy_of_itself(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(DOMAINS)
+    linked = tmp_path / "medical.yaml"
+    linked.symlink_to(DOMAINS / "medical.yaml")
+    for name in ("medical.yaml", str(DOMAINS / "medical.yaml"), str(linked)):
+        assert run(name, "--easy", "0", "--hard", "0") == 0, capsys.readouterr().err
 
 
 def test_a_domain_that_is_too_small_for_tasks_is_measured_all_the_same(tmp_path, capsys):
