@@ -9,10 +9,12 @@ import pytest
 
 from benchmarks import kumo_books
 from envs.kumo import BOOK_STYLES, DIFFICULTIES, available_domains, generate_tasks, load_domain, write_book
+from envs.kumo.book_check import book_problems
 from envs.kumo.book_reader import BookError, read_book, table_of
 from envs.kumo.domain import Action, Phrasings, State
+from envs.kumo.domain_file import parse_domain
 from envs.kumo.prose import NOTHING, RULES_OUT, _articles, _Writer
-from tests.envs.kumo_games import made_domain
+from tests.envs.kumo_games import made_domain, toy_yaml
 from tests.golden import check_golden
 
 
@@ -212,6 +214,76 @@ def test_a_truth_without_a_definition_and_words_in_place_of_a_range_are_noticed(
     assert not changed(symbols, task, domain, "symbolic")
     with pytest.raises(BookError, match="is none of its outcomes"):
         read_book(symbols.replace('"low to high"', "[low, high]"), task, domain, "symbolic")
+
+
+SAID = [
+    ("A result of “sweet” rules out {}.", GONE),
+    ("A result of “sweet” will rule out {}.", GONE),
+    ("RULED OUT by “sweet”: {}.", GONE),
+    ("Ruling out {} takes “sweet”.", GONE),
+    ("Excluding {} takes “sweet”.", GONE),
+    ("Given “sweet”, {} are eliminated.", GONE),
+    ("Strike off {} after “sweet”.", GONE),
+    ("{} are struck off after “sweet”.", GONE),
+    ("Cross off {} after “sweet”.", GONE),
+    ("{} are crossed off after “sweet”.", GONE),
+    ("It cannot be {} after “sweet”.", GONE),
+    ("“sweet”, as of butter, excludes {}.", GONE),
+    ("“sweet” excludes all but {}.", ("Asthma", "Migraine")),
+    ("“sweet” excludes all except {}.", ("Asthma", "Migraine")),
+    ("“sweet” excludes all save {}.", ("Asthma", "Migraine")),
+    ("After “sweet” only {} are left.", ("Asthma", "Migraine")),
+    ("“sweet” excludes no disease.", ()),
+    ("Nothing is ruled out by “sweet”.", ()),
+    ("Of the diseases “sweet” rules out none.", ()),
+    ("Neither “sweet” nor anything else rules out a disease.", ()),
+    ("“sweet” is typical of {}.", "unclear"),
+    ("“sweet” crosses {}.", "unclear"),
+    ("“sweet” can be {}.", "unclear"),
+    ("“sweet” rules a disease.", "unclear"),
+    ("“sweet” rules out another disease.", "unclear"),
+    ("“sweet” is no disease.", "unclear"),
+    ("“sweet” rules out nothing. It cannot be told.", ()),
+    ("“sweet” rules out nothing. Gout is one.", "no outcome"),
+    ("“sweet” rules out nothing. Excluding is hard.", "no outcome"),
+    ("“sweet” rules out nothing. It eliminates.", "no outcome"),
+    ("“sweet” rules out {}; nothing is excluded by “sweet”.", "told twice"),
+]
+
+
+@pytest.mark.parametrize(("said", "meant"), SAID)
+def test_what_a_sentence_rules_out_is_read_from_its_words(said, meant):
+    task, domain = game_of(Action("Smell", "str", (State("sweet", ()), State("sour", ("Asthma",)))))
+    parts = [f"**{truth}.** A disease." for truth in task.truths]
+    parts.append(f"**Smell.** A test. “sour” excludes Asthma. {said.format(' and '.join(GONE))}")
+    try:
+        read = read_book("\n\n".join(parts), task, domain)["Smell"]
+    except BookError as error:
+        assert meant in str(error)
+    else:
+        assert read == {"sweet": {*meant}, "sour": {"Asthma"}}
+
+
+def test_each_phrasing_of_a_domain_is_tried_and_what_is_wrong_with_it_told_once():
+    domain = parse_domain(toy_yaml(), "toy")
+    assert book_problems(domain) == []
+    telling = {**domain.definitions, "Color": "Somebody excludes something."}
+    unread = "domain 'toy': a book cannot be read back: "
+    assert book_problems(dataclasses.replace(domain, definitions=telling)) == [
+        f"{unread}Color: no outcome in 'Somebody excludes something.'"
+    ]
+    phrasings = Phrasings(
+        ("Given {outcome}, {truths} fail.", "With {outcome}, exclude {truths}.", "{outcome} is bad for {truths}."),
+        ("Of {outcome} nobody learns.",),
+    )
+    assert book_problems(dataclasses.replace(domain, phrasings=phrasings)) == [
+        f"{unread}Color: unclear: 'Given …, … fail.'",
+        f"{unread}Color: unclear: '… is bad for ….'",
+        f"{unread}Weight: unclear: 'Of … g nobody learns.'",
+    ]
+    misread = Phrasings(("After {outcome} only {truths} are excluded.",))
+    told = book_problems(dataclasses.replace(domain, phrasings=misread))
+    assert told == ["domain 'toy': a book is read back as another table"]
 
 
 @pytest.mark.slow

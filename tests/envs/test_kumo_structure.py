@@ -4,12 +4,25 @@ import itertools
 import random
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envs.kumo import GenerationError, OptimalSearch, available_domains, generate_tasks, load_domain
-from envs.kumo.structure import Structure, _cells, domain_from, draw_domain, measure, permuted, structured_sources
-from tests.golden import check_golden, digest
+from envs.kumo import structure as module
+from envs.kumo.split import split_of
+from envs.kumo.structure import (
+    Measured,
+    Structure,
+    _cells,
+    domain_from,
+    draw_domain,
+    measure,
+    permuted,
+    structured_sources,
+)
+from tests.envs.kumo_games import toy_yaml
+from tests.golden import check_golden, digest, plain
 
 SMALL = {"truths": 20, "actions": 12}
 
@@ -100,6 +113,11 @@ def test_structures_are_drawn_and_refused_as_on_record(monkeypatch):
             parts.append(f"{action.name}: {[(state.text, *state.rules_out) for state in action.states]}")
         first = (domain.truths[0], domain.actions[0].name)
         parts += [digest(repr(domain.actions)), *(domain.definitions[name] for name in first), ""]
+    parts += [f"{domain.title}: {domain.goal} {plain([domain.truth, domain.action])}", ""]
+    dense = Structure.parse({**TINY, "density": 0.5})
+    for blank, copied in ((0.0, 0.0), (0.6, 0.0), (0.6, 1.0), (1.0, 0.5)):
+        table = _cells(dense, blank, copied, random.Random(1))
+        parts.append(f"cells, {blank} blank and {copied} copied: {[[sorted(gone) for gone in row] for row in table]}")
     for refuse, cases in (
         (Structure.parse, REFUSED),
         (lambda each: structured_sources(each, ["medical"]), REFUSED_SOURCES),
@@ -119,6 +137,52 @@ def test_structures_are_drawn_and_refused_as_on_record(monkeypatch):
 def test_a_structure_that_is_not_found_is_refused_with_what_came_instead():
     with pytest.raises(GenerationError, match=r"overlap 0\.\d+"):
         draw_domain(Structure(density=0.4, overlap=0.05, **SMALL))
+
+
+@pytest.fixture
+def tried(monkeypatch):
+    """What is told of each domain that is drawn, in place of measuring it; and the share of blank states of each."""
+    answers, blanks, draw = [], [], module._draw
+
+    def drawn(structure, blank, rng):
+        blanks.append(blank)
+        return draw(structure, blank, rng)
+
+    def told(domain):
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return Measured(0.2, 0.1, answer)
+
+    monkeypatch.setattr(module, "_draw", drawn)
+    monkeypatch.setattr(module, "measure", told)
+    return answers, blanks
+
+
+@pytest.mark.parametrize("end", [1.5, 2.5])
+def test_domains_are_drawn_until_their_steps_lie_in_the_band_ends_included(tried, end):
+    answers, blanks = tried
+    answers += [1.4999, 2.5001, GenerationError("no tasks"), end, 2.0]
+    wanted = Structure.parse({**TINY, "density": 0.2, "steps": [1.5, 2.5]})
+    domain = draw_domain(wanted, 4)
+    assert len(blanks) == 4 and answers == [2.0] and len(domain.truths) == 5
+    assert draw_domain(wanted, 4) != domain, "which drew once"
+
+
+def test_a_search_for_steps_tries_blank_states_of_all_shares_and_says_how_near_it_came(tried):
+    answers, blanks = tried
+    answers += [3.456, GenerationError("a domain yields no tasks"), 1.25]
+    wanted = Structure.parse({**TINY, "density": 0.2, "steps": [1.5, 2.5]})
+    with pytest.raises(GenerationError) as refused:
+        draw_domain(wanted)
+    assert str(refused.value) == (
+        f"no domain of {wanted} in 60 tries; among those drawn: a domain yields no tasks, expected steps 3.46"
+    )
+    assert blanks[0] == 0 and sorted(set(blanks[1:])) == [0, 0.15, 0.3, 0.45, 0.6]
+    del blanks[:]
+    with pytest.raises(GenerationError, match=r"among those drawn: overlap 0\.\d\d\d, overlap 0\.\d\d\d$"):
+        draw_domain(Structure.parse({**TINY, "density": 0.5, "overlap": 0.05}))
+    assert blanks == [0] * 60, "where no steps are asked for"
 
 
 def test_a_permuted_domain_is_the_same_game_under_names_that_mislead():
@@ -151,3 +215,12 @@ def test_sources_stand_for_drawn_or_permuted_domains():
         permuted(load_domain(name), 4) for name in ("medical", "music")
     ]
     assert domain_from("music") == load_domain("music")
+
+
+def test_sources_may_be_parts_of_domains_files_and_permuted_ones_again(tmp_path):
+    assert [domain_from(f"reptiles@{part}") for part in ("in", "out")] == list(split_of(load_domain("reptiles")))
+    assert domain_from("permuted:3:reptiles@out") == permuted(domain_from("reptiles@out"), 3)
+    assert domain_from("permuted:2:permuted:3:music") == permuted(permuted(load_domain("music"), 3), 2)
+    path = tmp_path / "a:b.yaml"
+    path.write_text(yaml.safe_dump({**toy_yaml(), "name": "a:b"}, sort_keys=False))
+    assert domain_from(f"permuted:1:{path}") == permuted(load_domain(path), 1)
