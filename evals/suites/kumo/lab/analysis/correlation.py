@@ -187,7 +187,7 @@ def _pairs(first: Mapping[str, float], second: Mapping[str, float]) -> Iterator[
 
 def _known(player: str) -> str:
     """The model that a player's name means; the name of a run behind it (``tiny (run-a)``) does not count."""
-    name = re.sub(r" \(.*\)$", "", player)
+    name = re.sub(r" \([^()]*\)$", "", player)
     model = model_named(name)
     return model.name if model else name
 
