@@ -132,6 +132,7 @@ def recorded(*several) -> str:
     """The file of records after some of them."""
     for proof in several:
         path = proofs.record(proof, Path("new", "records.json"))
+    assert path == Path("new", "records.json")
     return path.read_text()
 
 

@@ -29,7 +29,13 @@ def said(capsys, tmp_path, monkeypatch):
     weights = {name: Thing(found, name) for name in ("model.a.up", "model.language_model.b.down", "c.up", "lm_head")}
 
     def kind(name):
-        model = Thing(found, f"a {name}", state_dict=lambda: weights)
+
+        def save(*given, **named):
+            found("   with", model.generation_config)
+            del model.generation_config
+
+        saved = found.calls(f"a {name}.save_pretrained", save)
+        model = Thing(found, f"a {name}", state_dict=lambda: weights, save_pretrained=saved)
         made = Thing(found, "made", to=found.calls("to", model))
         return Thing(found, name, from_config=found.calls(f"{name}.from_config", made))
 

@@ -366,6 +366,7 @@ def test_commands_of_kumo(tmp_path, capsys, monkeypatch):
         given = options(run_dirs=[Path(each) for each in run_dirs.split()], scores=scores, out=out, full=full)
         said.tried(run_dirs, analyze.main, given)
     said(sorted(path.name for path in tmp_path.rglob("*")))
+    said.tried("into it again", analyze._write, tmp_path / "o/p", tables, SimpleNamespace(figures=[]))
     (tmp_path / "file").write_text("")
     said.tried("onto a file", analyze._write, tmp_path / "file", tables, SimpleNamespace(figures=[]))
 
@@ -376,7 +377,7 @@ def test_commands_of_kumo(tmp_path, capsys, monkeypatch):
     row = {"task": "t", "level": "l", "index": 3, "repeat": 4}
     monkeypatch.setattr(show, "game_text", said.calls("game", ["shown"]))
     for suite, episode in ((Suite(max_steps=9), "abc"), (SimpleNamespace(name="kidgym"), "abc"), (None, "")):
-        monkeypatch.setattr(show, "read_episode", lambda run, name: (suite, row))
+        monkeypatch.setattr(show, "read_episode", lambda run, name: (said("read", run.path, name), (suite, row))[1])
         said.tried(episode, show.main, options(what=str(tmp_path), episode=episode, depth=2))
 
     overrides = {"checkout": Path("it's"), "domains": ["a", "b\\c"], "run_dir": None}
@@ -453,7 +454,7 @@ def test_games_and_transcripts_of_kumo(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(transcripts, "_import", said.calls("import", Path("imported")))
     for models, source, games, processes, end in (
         *((None, None, 9, 1, 0), (["b"], Path("s"), transcripts._IN_PROCESS, 4, 5), (["a", "x", "y"], None, 1, 1, 0)),
-        *((["a"], None, transcripts._IN_PROCESS + 1, 4, 0), (["a"], None, 10**6, 1, 0)),
+        *((["a"], None, transcripts._IN_PROCESS + 1, 2, 0), (["a"], None, 10**6, 1, 0)),
         (["a"], None, 1, 1, RunFailedError("it died")),
     ):
         settings = SimpleNamespace(plan=range(games), run_dir="RUN")
@@ -480,14 +481,14 @@ class Tokenizer:
 
     is_fast, chat_template, name_or_path = True, "template", "named"
 
-    def __init__(self, forgets=False):
-        self.forgets = forgets
+    def __init__(self, forgets=False, asks="a:"):
+        self.forgets, self.asks = forgets, asks
 
     def apply_chat_template(self, messages, tokenize, add_generation_prompt=False):
         assert not tokenize
         shown = [m["content"] if not self.forgets or m is messages[-1] else "-" for m in messages]
         text = "".join(f"{m['role'][0]}:{content};\n" for m, content in zip(messages, shown, strict=True))
-        return text + "a:" * add_generation_prompt
+        return text + self.asks * add_generation_prompt
 
     def __call__(self, text, add_special_tokens, return_offsets_mapping):
         assert not add_special_tokens and return_offsets_mapping
@@ -502,7 +503,8 @@ def test_token_masks(tmp_path, capsys, monkeypatch):
         [],
     ]
     chats = [[{"role": role, "content": text} for role, text in chat] for chat in chats]
-    for tokenizer, chat in [*((Tokenizer(), chat) for chat in chats), (Tokenizer(forgets=True), chats[0])]:
+    odd = [(Tokenizer(forgets=True), chats[0]), (Tokenizer(asks="<think>"), chats[0]), (Tokenizer(asks="?"), chats[1])]
+    for tokenizer, chat in [*((Tokenizer(), chat) for chat in chats), *odd]:
         try:
             ids, mask = token_masks.token_mask(tokenizer, chat)
             said("".join(map(chr, ids)).replace("\n", "|"), "\n" + "".join(map(str, mask)))

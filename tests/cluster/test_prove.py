@@ -231,6 +231,22 @@ def test_weights_and_parameters_are_written_as_mistral_names_and_orders_them(tmp
     }
 
 
+def test_a_model_without_pictures_experts_or_a_longer_context_has_none_in_mistral_s_files(tmp_path, monkeypatch):
+    saved = {}
+    stub = SimpleNamespace(save_file=lambda weights, path: saved.update(weights))
+    monkeypatch.setitem(sys.modules, "safetensors.torch", stub)
+    config = {"hidden_size": 2, "head_dim": 4, "n_routed_experts": None, "vision_config": None}
+    config["rope_parameters"] = {"rope_theta": 20, "rope_type": "default"}
+    state = {
+        "model.layers.0.self_attn.k_proj.weight": Tensor([[n] for n in range(4)]),
+        "model.norm.weight": Tensor([[1]]),
+    }
+    model = SimpleNamespace(config=SimpleNamespace(to_dict=lambda: config), state_dict=lambda: state)
+    write_mistral_files(model, tmp_path)
+    assert saved == {"layers.0.attention.wk.weight": [[0], [2], [1], [3]], "norm.weight": [[1]]}
+    assert json.loads((tmp_path / "params.json").read_text()) == {"dim": 2, "head_dim": 4, "rope_theta": 20}
+
+
 def test_a_tokenizer_of_mistral_s_has_all_bytes_first_then_merged_words_in_their_order(tmp_path, monkeypatch):
     letters = {number: chr(number) if number != 32 else "Ġ" for number in range(256)}
     stub = SimpleNamespace(bytes_to_unicode=lambda: letters)
@@ -246,7 +262,9 @@ def test_a_tokenizer_of_mistral_s_has_all_bytes_first_then_merged_words_in_their
         *(bytes([number]) for number in range(256)),
         *(b"an", b"the", b" on"),
     ]
-    assert [each["rank"] for each in made["vocab"]] == [*range(259)] and made["vocab"][258]["token_str"] == " on"
+    assert [each["rank"] for each in made["vocab"]] == [*range(259)]
+    shown = {number: made["vocab"][number]["token_str"] for number in (65, 200, 258)}
+    assert shown == {65: "A", 200: "\ufffd", 258: " on"}, "no byte above 127 is a letter by itself"
     assert made["special_tokens"] == [
         {"rank": rank, "token_str": token, "is_control": True} for rank, token in enumerate(ids)
     ]
