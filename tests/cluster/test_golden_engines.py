@@ -33,7 +33,7 @@ from cluster.engines.providers import anthropic_client, connection, errors, gemi
 from cluster.engines.providers.thoughts import Thoughts
 from cluster.engines.redaction import _forms, redacted
 from cluster.engines.vllm import VLLMEngine
-from evals.types import message
+from evals.types import PlayerError, message
 from tests.cluster.openai_api.test_requests import Dot
 from tests.cluster.providers.engines import SETTINGS
 from tests.golden import check_said, plain
@@ -289,6 +289,8 @@ def client_calls(name, *calls, answer=None, **settings) -> str:
         for call, *given in calls:
             try:
                 said.append(f"= {await getattr(made, call)(*given)}")
+            except EndpointError as error:
+                said.append(meant(error))
             except Exception as error:
                 said.append(f"{type(error).__name__}: {error}")
 
@@ -368,9 +370,19 @@ def remembered(name) -> str:
     for asked in ((*said, message("user", ".")), in_parts, said[:1]):
         try:
             found.append(plain(thoughts.earlier(Request(name, asked))))
-        except Exception as error:
-            found.append(str(error)[:40])
+        except PlayerError as error:
+            found.append(f"{error.kind}: {str(error)[:40]}")
     return ", ".join(found)
+
+
+def remembered_longest() -> str:
+    """What is given back where two episodes are kept and the older one goes on: the one that has been silent is forgotten."""
+    thoughts, said = Thoughts(2), (message("user", "Go."), message("assistant", "A"), message("user", "On."))
+    for turn, reply in (("a-0", "first"), ("b-0", "b"), ("a-0", "again")):
+        thoughts.keep(Request(turn, said[:1]), "A", reply)
+    found = [thoughts.earlier(Request("b-1", said))]
+    thoughts.keep(Request("c-0", said[:1]), "A", "c")
+    return plain([*found, *(thoughts.earlier(Request(f"{episode}-0", said)) for episode in "bca")])
 
 
 # --- tries of requests, on a clock of their own ---
@@ -398,7 +410,7 @@ clock = Clock()
 class Scripted:
     """A connection that answers as scripted: an answer, an error, or seconds of silence; the last one repeats."""
 
-    base_url = "the endpoint"
+    base_url, counted, spend = "the endpoint", None, None
 
     def __init__(self, script):
         self.script, self.asked, self.notes, self.checks = list(script), [], [], 0
@@ -409,6 +421,8 @@ class Scripted:
 
     async def complete(self, body, name=""):
         self.asked.append(name)
+        if self.spend is not None:
+            self.notes.append(f"reserved {plain([each.most for each in self.spend._reserved.values()])}")
         step = self._next()
         if isinstance(step, int | float):
             clock.now += step
@@ -421,6 +435,7 @@ class Scripted:
         self.notes.append(f"{name} {body.get('model')} most {plain(most)}")
         if len(self.notes) == self.holds:
             self.hold(5.0)
+        return self.counted
 
     def note_price(self, body, name, price, unreadable=False):
         self.notes.append(f"{name} {plain(price)}{' unreadable' if unreadable else ''}")
@@ -470,16 +485,17 @@ class Amounts:
         self._left.append(f"{amount:+g}")
 
 
-async def _told_of_tries(made, script, requests, labels, holds) -> str:
+async def _told_of_tries(made, script, requests, labels=(), holds=0, parts=("Go.",), **about) -> str:
     """``holds``: before which note all requests are held back, as another one's refusal would do."""
     made._endpoint.http = through = Scripted(script)
+    vars(through).update(about)
     through.holds, through.hold = holds, made._endpoint.concurrency.hold
     said = []
     for number in range(requests):
         clock.slept.clear()
         began = clock.now
         try:
-            asked = Request(f"r{number}", (message("user", "Go."),), labels=labels, seed=number)
+            asked = Request(f"r{number}", (message("user", *parts),), labels=labels, seed=number)
             text = plain(await made.complete(asked))
         except Exception as error:
             text = f"{type(error).__name__} {getattr(error, 'kind', '')}: {error}"
@@ -491,19 +507,29 @@ async def _told_of_tries(made, script, requests, labels, holds) -> str:
     return "\n".join([*said, f"{account}, limit {plain(made._endpoint.concurrency.limit)}, left {left}"])
 
 
-def tried(*script, requests=2, labels=(), holds=0, amounts=False, **settings) -> str:
-    """Some requests after one another, and what is noted meanwhile; with ``amounts`` of limits in place of what is left."""
+def tried(*script, requests=2, labels=(), holds=0, amounts=False, parts=("Go.",), counted=None, **settings) -> str:
+    """Some requests after one another, and what is noted meanwhile; with ``amounts`` of limits in place of what is left.
+
+    An earlier session has ``counted`` that much for each of them.
+    """
     made = OpenAIEngine(Sampling(max_tokens=50, temperature=1.0), "m", HERE, max_tries=3, **{**DEAR, **settings})
     if amounts:
         made._endpoint._requests, made._endpoint._tokens = Amounts(), Amounts()
-    return asyncio.run(_told_of_tries(made, script, requests, labels, holds))
+    return asyncio.run(_told_of_tries(made, script, requests, labels, holds, parts, counted=counted))
 
 
 def routed(*script, requests=2, **settings) -> str:
     """The same where only answers tell what they cost."""
     engine, usual = SETTINGS["openrouter"]
     made = engine(**{"sampling": PLAIN, "max_tries": 3, **usual, **settings})
-    return asyncio.run(_told_of_tries(made, script, requests, (), 0))
+    return asyncio.run(_told_of_tries(made, script, requests))
+
+
+def with_written_caches(*script, **settings) -> str:
+    """The same where the tokens of a prompt cost ten times as much if they are written into a cache; with what is reserved."""
+    engine, usual = SETTINGS["chat"]
+    made = engine(**{"sampling": PLAIN, "max_tries": 3, **usual, **DOLLARS, **settings})
+    return asyncio.run(_told_of_tries(made, script, 2, spend=made._endpoint.spend))
 
 
 async def _told_of_health(silent, trouble) -> str:

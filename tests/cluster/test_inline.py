@@ -123,6 +123,7 @@ def inline_pool(folder, *engines):
     cluster = ClusterSettings(health_seconds=0.001, health_timeout=0.05)
     stats = RunStatistics()
     made = _InlinePool(SimpleNamespace(model=model, cluster=cluster), stats, Progress(stats), None, folder / "logs")
+    made.add_runner("far", "another machine")
     made.add_runner("r", "driver")
     return made
 
@@ -144,7 +145,7 @@ async def ended(made, engines):
                     await replica.port.complete(None)
         with pytest.raises(RunFailedError) as raised:
             await keep
-    assert made.stats.replicas_up == 0 and not made.replicas_of("r")
+    assert made.stats.replicas_up == 0 and not made.replicas_of("r") and not made._lost
     return str(raised.value), names
 
 
