@@ -376,13 +376,13 @@ def remembered(name) -> str:
 
 
 def remembered_longest() -> str:
-    """What is given back where two episodes are kept and the older one goes on: the one that has been silent is forgotten."""
+    """What is given back where two episodes are kept and the first one goes on: the one that has been silent is forgotten."""
     thoughts, said = Thoughts(2), (message("user", "Go."), message("assistant", "A"), message("user", "On."))
-    for turn, reply in (("a-0", "first"), ("b-0", "b"), ("a-0", "again")):
+    for turn, reply in (("a-0", "first"), ("a-0", "again"), ("b-0", "b")):
         thoughts.keep(Request(turn, said[:1]), "A", reply)
-    found = [thoughts.earlier(Request("b-1", said))]
+    thoughts.earlier(Request("b-1", said)), thoughts.earlier(Request("a-1", said))
     thoughts.keep(Request("c-0", said[:1]), "A", "c")
-    return plain([*found, *(thoughts.earlier(Request(f"{episode}-0", said)) for episode in "bca")])
+    return plain([thoughts.earlier(Request(f"{episode}-0", said)) for episode in "acb"])
 
 
 # --- tries of requests, on a clock of their own ---

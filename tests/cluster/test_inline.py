@@ -138,6 +138,7 @@ async def ended(made, engines):
             for name, replica in made.replicas_of("r").items():
                 names.append(name)
                 assert (replica.batch, replica.metered, made.stats.replicas_up) == (7, False, 1)
+                assert made.stats.playing_since is not None
                 with pytest.raises(PlayerError):
                     await replica.port.complete(None)
                 engine.ill = EngineError("no heartbeat")
