@@ -90,6 +90,7 @@ def arguments_of(parser, name) -> list[str]:
     lines, inner = [f"# {name}: {parser.description}"], []
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
+            lines.append(f"{action.metavar}: {'needed' if action.required else 'may be left out'}")
             summaries = {each.dest: each.help for each in action._choices_actions}
             for each, own in action.choices.items():
                 if each in summaries:  # no old name
