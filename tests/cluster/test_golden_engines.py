@@ -805,7 +805,7 @@ class BatchClient:
 
     async def content(self, file):
         self.said.append(f"read {file}")
-        return SimpleNamespace(text=self.texts[file])
+        return SimpleNamespace(content=self.texts[file].encode())
 
     async def create(self, **how):
         said = {
@@ -826,10 +826,10 @@ class BatchClient:
     get = retrieve
 
     async def results(self, batch):
-        async def text():
-            return self.texts[batch]
+        async def read():
+            return self.texts[batch].encode()
 
-        return SimpleNamespace(text=text)
+        return SimpleNamespace(read=read)
 
 
 def by_name(kind, call, *given, api="chat", **client) -> str:
@@ -866,9 +866,9 @@ def job(**told):
     )
 
 
-def of_turns(**results) -> str:
-    """Lines of a file of Anthropic's."""
-    return "\n".join(json.dumps({"custom_id": turn, "result": result}) for turn, result in results.items())
+def of_turns(key, **results) -> str:
+    """Lines of a file of Anthropic's, of the job with this key."""
+    return "\n".join(json.dumps({"custom_id": f"{key}-{turn}", "result": result}) for turn, result in results.items())
 
 
 def inline(*answers):

@@ -277,7 +277,7 @@ class BatchConnection(ClientConnection):
     async def _answers(self, job: Job) -> Mapping[str, Mapping[str, Any]]:
         """What a job answered; where the provider failed the whole job, that is each turn's error."""
         try:
-            return await self._step(lambda: self._format.answers(job.batch))  # type: ignore[no-any-return]
+            return await self._step(lambda: self._format.answers(job.batch, job.key))  # type: ignore[no-any-return]
         except JobFailedError as error:
             return {turn: _refusal(error) for turn in job.turns}
 
@@ -302,7 +302,7 @@ class BatchConnection(ClientConnection):
                     continue
                 await self._until_ended(batch, job.since)
                 try:
-                    answers = await self._step(functools.partial(self._format.answers, batch))
+                    answers = await self._step(functools.partial(self._format.answers, batch, job.key))
                 except JobFailedError:  # only of a job that bears our name is it known that it failed
                     return str(batch)
                 if set(answers) & set(job.turns):

@@ -14,6 +14,7 @@ from cluster.engines.providers.base import ProviderEngine
 from cluster.engines.providers.connection import plain
 from cluster.engines.providers.errors import STREAMED
 from cluster.engines.providers.gemini import typed
+from envs.files import Bounds, parse_json
 
 EXPIRED: Mapping[str, Any] = {"error": "the batch ended before it came to this turn", "status": 0}
 UNREADABLE: Mapping[str, Any] = {"data": None}
@@ -25,6 +26,8 @@ CLOCKS_APART = 86400.0
 
 Answers = dict[str, Mapping[str, Any]]
 """By turn: ``{"data": ...}``, or ``{"error": ..., "status": ...}``; under ``NOBODY`` what may answer any turn."""
+DIGITS_OF_KEY = 16
+"""Of a job's key, in the ids of its turns where jobs have no names; an id has at most 64 characters."""
 NOBODY = ""
 """In place of a turn's id: an answer does not tell to which turn it belongs."""
 _NO_SUCH_FORM = (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError)
@@ -50,17 +53,18 @@ class Format(Protocol):
         """Whether a job will do no more."""
         ...
 
-    async def answers(self, batch: str) -> Answers:
-        """What an ended job has answered; turns that it did not come to are missing."""
+    async def answers(self, batch: str, key: str) -> Answers:
+        """What an ended job of this key has answered; turns that it did not come to are missing."""
         ...
 
 
 class JobFailedError(EndpointError):
     """The provider took a job and failed it as a whole, as for a model that it does not have: no turn was played."""
 
-    def __init__(self, why: str) -> None:
-        """Refused, in what the provider says of it."""
-        super().__init__(f"the batch failed: {why[:300] or 'the provider does not say why'}", 400)
+    def __init__(self, why: str, status: int) -> None:
+        """In what the provider says of it, and with the status that a single request would have met."""
+        said = why[:300] or "the provider does not say why"
+        super().__init__(f"the batch failed: {said}", status)
 
 
 class OpenAIBatches:
@@ -102,17 +106,17 @@ class OpenAIBatches:
         """As ``Format.has_ended``."""
         return (await self._client.batches.retrieve(batch)).status in ("completed", "expired", "cancelled", "failed")
 
-    async def answers(self, batch: str) -> Answers:
+    async def answers(self, batch: str, key: str) -> Answers:
         """As ``Format.answers``."""
         job = await self._client.batches.retrieve(batch)
         if job.status == "failed":
-            raise JobFailedError(_why(job))
+            raise _openai_failure(job)
         found: Answers = {}
         # Answers and refusals come in a file each, of which one may be missing.
         files = [file for file in (job.output_file_id, job.error_file_id) if file is not None]
         for file in files:
             content = await self._client.files.content(file)
-            for line in _lines(content.text):
+            for line in _lines(content.content):
                 _note(found, *_openai_answer(line))
         return found
 
@@ -134,28 +138,37 @@ def _id_of(given: Any) -> str:
     return given
 
 
-def _lines(text: str) -> Iterator[str]:
+def _lines(content: bytes) -> Iterator[bytes]:
     """The lines of a file of JSON; they end with a line feed alone, since other line ends may stand within JSON."""
-    return filter(str.strip, text.split("\n"))
+    return filter(bytes.strip, content.split(b"\n"))
 
 
-def _why(job: Any) -> str:
-    """What OpenAI says of the errors of a job that failed; it may say nothing."""
+_OPENAI_FAILURES: Mapping[str, int] = {"token_limit_exceeded": 429, "rate_limit_exceeded": 429, "internal_error": 500}
+"""Statuses of a job's failures that may pass, by OpenAI's codes: too much waits already, or it broke."""
+
+
+def _openai_failure(job: Any) -> JobFailedError:
+    """What OpenAI says of a job that failed; it may say nothing."""
     errors: list[Any] = []
     if job.errors:
         errors = job.errors.data or []
-    return "; ".join(str(error.message) for error in errors)
+    codes = [str(getattr(error, "code", None) or "") for error in errors]
+    why = "; ".join(
+        " ".join(filter(None, (str(error.message), code))) for error, code in zip(errors, codes, strict=True)
+    )
+    may_pass = [_OPENAI_FAILURES[code] for code in codes if code in _OPENAI_FAILURES]
+    return JobFailedError(why, may_pass[0] if may_pass else 400)
 
 
-def _openai_answer(text: str) -> tuple[str, Mapping[str, Any]]:
+def _openai_answer(text: bytes) -> tuple[str, Mapping[str, Any]]:
     """The turn that a line answers, and how."""
     turn = NOBODY
     try:
-        line = json.loads(text)
+        line = parse_json(text, "a line", Bounds())
         turn = str(line["custom_id"])
         error = line.get("error")
         if error:
-            return turn, EXPIRED if error.get("code") == "batch_expired" else _error(500, text)
+            return turn, EXPIRED if error.get("code") == "batch_expired" else _error(500, text.decode())
         response = line["response"]
         if response["status_code"] != 200:
             return turn, _error(int(response["status_code"]), json.dumps(response["body"]))
@@ -178,7 +191,8 @@ class AnthropicBatches:
 
     async def create(self, key: str, bodies: Mapping[str, Mapping[str, Any]]) -> str:
         """As ``Format.create``."""
-        requests = [{"custom_id": turn, "params": {**body, **self._further}} for turn, body in bodies.items()]
+        prefix = _prefix_of(key)
+        requests = [{"custom_id": prefix + turn, "params": {**body, **self._further}} for turn, body in bodies.items()]
         return _id_of((await self._batches.create(requests=requests)).id)
 
     async def candidates(self, key: str, turns: Sequence[str], since: float) -> list[str]:
@@ -196,7 +210,7 @@ class AnthropicBatches:
         """As ``Format.has_ended``."""
         return bool((await self._batches.retrieve(batch)).processing_status == "ended")
 
-    async def answers(self, batch: str) -> Answers:
+    async def answers(self, batch: str, key: str) -> Answers:
         """As ``Format.answers``."""
         url = (await self._batches.retrieve(batch)).results_url
         # Results are kept for 29 days.
@@ -206,18 +220,24 @@ class AnthropicBatches:
             raise EndpointError("the batch's results lie at another address than the endpoint's", 403)
         content = await self._batches.with_raw_response.results(batch)
         found: Answers = {}
-        for line in _lines(await content.text()):
-            _note(found, *_anthropic_answer(line))
+        for line in _lines(await content.read()):
+            turn, answer = _anthropic_answer(line)
+            _note(found, turn.removeprefix(_prefix_of(key)), answer)
         return found
 
 
-def _anthropic_answer(text: str) -> tuple[str, Mapping[str, Any]]:
+def _prefix_of(key: str) -> str:
+    """What stands before a turn's id in a job: jobs have no names, and their answers must tell whose they are."""
+    return f"{key[-DIGITS_OF_KEY:]}-"
+
+
+def _anthropic_answer(text: bytes) -> tuple[str, Mapping[str, Any]]:
     """The turn that a line answers, and how."""
     from anthropic.types.messages import MessageBatchIndividualResponse
 
     turn = NOBODY
     try:
-        line = json.loads(text)
+        line = parse_json(text, "a line", Bounds())
         turn = str(line["custom_id"])
         result = MessageBatchIndividualResponse.construct(**line).result
         if result.type == "succeeded":
@@ -269,7 +289,7 @@ class GeminiBatches:
         state = (await self._batches.get(name=batch)).state.name.removeprefix("JOB_STATE_")
         return state in ("SUCCEEDED", "PARTIALLY_SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED")
 
-    async def answers(self, batch: str) -> Answers:
+    async def answers(self, batch: str, key: str) -> Answers:
         """As ``Format.answers``."""
         job = await self._batches.get(name=batch)
         found: Answers = {}
@@ -280,7 +300,7 @@ class GeminiBatches:
             _note(found, *_gemini_answer(each))
         has_failed = job.error is not None or job.state.name == "JOB_STATE_FAILED"
         if has_failed and not found:
-            raise JobFailedError(str(job.error.message or "") if job.error else "")
+            raise _gemini_failure(job.error)
         return found
 
 
@@ -295,6 +315,21 @@ def _gemini_answer(given: Any) -> tuple[str, Mapping[str, Any]]:
         return turn, UNREADABLE
     except _NO_SUCH_FORM:
         return turn, UNREADABLE
+
+
+_GEMINI_FAILURES: Mapping[int, int] = {3: 400, 5: 404, 7: 403, 8: 429, 9: 400, 12: 400, 16: 401}
+"""Statuses of HTTP by gRPC's codes (https://grpc.io/docs/guides/status-codes/); all others may pass."""
+
+
+def _gemini_failure(error: Any) -> JobFailedError:
+    """What Google says of a job that failed; it may say nothing."""
+    if not error:
+        return JobFailedError("", 500)
+    code = getattr(error, "code", None)
+    status = 400
+    if code:
+        status = _GEMINI_FAILURES.get(code) or _gemini_status(error)
+    return JobFailedError(str(error.message or ""), status)
 
 
 def plain_text(error: Any) -> str:

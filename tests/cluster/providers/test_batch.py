@@ -7,6 +7,7 @@ import json
 import math
 import multiprocessing
 import os
+import re
 import time
 from types import SimpleNamespace
 from typing import get_args
@@ -139,7 +140,7 @@ def openai_job(**job):
     files = {"output": [line("a"), line("b", 429)], "errors": [line("c", error=late), line("d", error=broken)]}
 
     async def content(file):
-        return SimpleNamespace(text="\n".join(files[file]))
+        return SimpleNamespace(content="\n".join(files[file]).encode())
 
     async def retrieve(batch):
         return SimpleNamespace(**{"status": "completed", "output_file_id": "output", "error_file_id": "errors", **job})
@@ -150,7 +151,7 @@ def openai_job(**job):
 
 
 async def test_each_turn_of_a_job_of_openai_has_its_answer_or_its_error():
-    found = await openai_job().answers("batch")
+    found = await openai_job().answers("batch", "key")
     assert (found["a"], found["c"], [*found]) == ({"data": {"text": "a"}}, EXPIRED, ["a", "b", "c", "d"])
     assert [
         (found[turn]["status"], said in found[turn]["error"]) for turn, said in (("b", "too much"), ("d", "broke"))
@@ -158,12 +159,48 @@ async def test_each_turn_of_a_job_of_openai_has_its_answer_or_its_error():
         (429, True),
         (500, True),
     ]
-    assert [*await openai_job(error_file_id=None).answers("batch")] == ["a", "b"]
-    assert [*await openai_job(output_file_id=None).answers("batch")] == ["c", "d"]
+    assert [*await openai_job(error_file_id=None).answers("batch", "key")] == ["a", "b"]
+    assert [*await openai_job(output_file_id=None).answers("batch", "key")] == ["c", "d"]
     for errors, said in ((SimpleNamespace(data=[SimpleNamespace(message="bad file")]), "bad file"), (None, "failed: ")):
         with pytest.raises(EndpointError, match=said) as refused:
-            await openai_job(status="failed", errors=errors).answers("batch")
+            await openai_job(status="failed", errors=errors).answers("batch", "key")
         assert refused.value.meaning == "refused"
+
+
+@pytest.mark.parametrize(
+    ("code", "meaning"),
+    [
+        *(("token_limit_exceeded", "passing"), ("internal_error", "passing"), ("rate_limit_exceeded", "passing")),
+        *(("billing_hard_limit_reached", "lasting"), ("model_not_found", "refused"), (None, "refused")),
+    ],
+)
+async def test_why_a_job_of_openai_failed_decides_what_becomes_of_its_turns(code, meaning):
+    errors = SimpleNamespace(data=[SimpleNamespace(message="It failed.", code=code)])
+    with pytest.raises(JobFailedError, match="the batch failed: It failed") as failed:
+        await openai_job(status="failed", errors=errors).answers("batch", "key")
+    assert failed.value.meaning == meaning and (code or "") in failed.value.words
+
+
+async def test_a_job_of_anthropic_is_told_by_its_key_from_those_of_other_runs():
+    """Two runs of the same settings ask the same turns; jobs have no names."""
+    taken = []
+
+    async def create(requests):
+        taken.append([each["custom_id"] for each in requests])
+        return SimpleNamespace(id=f"batch-{len(taken)}")
+
+    made = object.__new__(AnthropicBatches)
+    made._batches, made._further = SimpleNamespace(create=create), {}
+    turn = f"{'0' * 32}-0"
+    keys = [f"raycade-{digit * 24}" for digit in "ab"]
+    for key in keys:
+        await made.create(key, {turn: {"model": "m"}})
+    assert taken[0] != taken[1] and all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", each) for [each] in taken)
+    for key, [id_] in zip(keys, taken, strict=True):
+        mine, other = (
+            answered(AnthropicBatches, anthropic_line(id_, "red"), key=each) for each in (key, "raycade-" + "c" * 24)
+        )
+        assert await mine == {turn: {"data": {"id": "red"}}} and turn not in await other
 
 
 async def test_each_turn_of_a_job_of_anthropic_has_its_answer_or_its_error():
@@ -194,17 +231,30 @@ async def test_each_turn_of_a_job_of_gemini_has_its_answer_or_its_error():
     responses = [response("a", TYPED), response("b", code=429), response("c", code=13), response("d")]
     ended = SimpleNamespace(name="JOB_STATE_EXPIRED")
     job = SimpleNamespace(dest=SimpleNamespace(inlined_responses=responses), error=None, state=ended)
-    found = await made.answers("batch")
+    found = await made.answers("batch", "key")
     assert found["a"] == {"data": {"x": 1}} and [found[turn]["status"] for turn in "bcd"] == [429, 500, 500]
     job = SimpleNamespace(dest=None, error=SimpleNamespace(message="no such model"), state=ended)
     with pytest.raises(EndpointError, match="the batch failed: no such model") as refused:
-        await made.answers("batch")
+        await made.answers("batch", "key")
     assert refused.value.meaning == "refused"
+    for code, meaning in (
+        (3, "refused"),
+        (7, "lasting"),
+        (8, "passing"),
+        (13, "passing"),
+        (404, "lasting"),
+        (5, "lasting"),
+    ):
+        job.error = SimpleNamespace(message="It failed.", code=code)
+        with pytest.raises(JobFailedError, match="It failed") as refused:
+            await made.answers("batch", "key")
+        assert refused.value.meaning == meaning
     job.error = None
-    assert await made.answers("batch") == {}
+    assert await made.answers("batch", "key") == {}
     job.state = SimpleNamespace(name="JOB_STATE_FAILED")
-    with pytest.raises(JobFailedError, match="does not say why"):
-        await made.answers("batch")
+    with pytest.raises(JobFailedError, match="does not say why") as refused:
+        await made.answers("batch", "key")
+    assert refused.value.meaning == "passing"
 
 
 @given(st.lists(st.integers(0, 300), max_size=20))
@@ -391,17 +441,19 @@ def test_an_answer_that_the_journal_could_not_give_back_is_kept_as_unreadable():
     assert made._redacted({"data": math.nan}) == made._redacted({"data": deep}) == {"data": None}
 
 
-def answered(jobs, *lines, **known):
+def answered(jobs, *lines, key="key", **known):
     """What a format reads from these lines of a job's output."""
 
-    async def text():
-        return "\n".join(lines)
+    told_as = b"\n".join(line.encode() if isinstance(line, str) else line for line in lines)
+
+    async def read():
+        return told_as
 
     async def content(file):
-        return SimpleNamespace(text=await text())
+        return SimpleNamespace(content=told_as)
 
     async def results(batch):
-        return SimpleNamespace(text=text)
+        return SimpleNamespace(read=read)
 
     async def retrieve(batch):
         told = {
@@ -416,7 +468,7 @@ def answered(jobs, *lines, **known):
     made._host = "host"
     made._batches = SimpleNamespace(retrieve=retrieve, with_raw_response=SimpleNamespace(results=results))
     made._client = SimpleNamespace(batches=made._batches, files=SimpleNamespace(content=content))
-    return made.answers("batch")
+    return made.answers("batch", key)
 
 
 def openai_line(turn, text):
@@ -445,10 +497,12 @@ async def test_a_line_that_cannot_be_read_costs_its_own_turn_alone(jobs, line, k
     for n, wrong in enumerate(("null", "5", '"x"', "{}", "[]")):
         broken.append(f'{{"custom_id": "{n}", "response": {wrong}, "result": {wrong}, "error": {wrong}}}')
     broken.append('{"custom_id": "5", "response": {"status_code": 1e999, "body": {}}}')
+    broken.append(line("6", "one").replace('"one"', '"one", "x": 1, "x": 2'))
+    broken.append(line("7", "one").encode().replace(b"one", b"\xff\xfe33"))
     text = "a \u2028 b \u0085 c"
     found = await answered(jobs, *broken, line("sound", text))
     assert found.pop("sound") == {"data": {key: text}}
-    assert found.pop(NOBODY) == UNREADABLE and found.keys() == {*"012345"}
+    assert found.pop(NOBODY) == UNREADABLE and found.keys() == {*"01234"}
     assert all(answer == UNREADABLE or "error" in answer for answer in found.values())
 
 
@@ -471,7 +525,7 @@ async def test_an_answer_of_gemini_that_its_client_cannot_read_costs_its_own_tur
     client = genai.Client(api_key=KEY, vertexai=False, http_options=HttpOptions(httpx_async_client=http))
     made._batches = client.aio.batches
     assert await made.has_ended("batches/x") and await made.candidates("key", [], time.time()) == []
-    found = await made.answers("batches/x")
+    found = await made.answers("batches/x", "key")
     assert found.pop("a") == {"data": {"candidates": []}} and found.pop("b")["status"] == 429
     assert found == dict.fromkeys([NOBODY, *"01234"], UNREADABLE)
     await client.aio.aclose()
@@ -628,7 +682,7 @@ class Jobs:
         self._break("has_ended")
         return True
 
-    async def answers(self, batch):
+    async def answers(self, batch, key):
         self._break("answers")
         return {turn: {"data": f"{batch}: {KEY}"} for turn in self.made[batch] if turn not in self.without}
 
@@ -716,7 +770,7 @@ async def test_a_job_whose_sending_broke_is_looked_for_before_it_is_sent_again(j
 
 @pytest.mark.parametrize("where", ["create", "answers"])
 async def test_a_refused_job_is_an_error_of_each_of_its_turns_and_the_next_try_is_another_turn(jobs, where):
-    jobs.breaks[where] = [REFUSED if where == "create" else JobFailedError("no such model")]
+    jobs.breaks[where] = [REFUSED if where == "create" else JobFailedError("no such model", 400)]
     through = jobs.connect()
     errors = await asked(through, *"ab")
     assert [(error.status, error.meaning, error.may_cost) for error in errors] == [(400, "refused", False)] * 2
@@ -746,7 +800,7 @@ async def test_a_job_that_was_taken_and_failed_is_found_again_and_its_turns_are_
     first = jobs.connect()
     turn = first.store.turn_id("a-0", {"say": "a"})
     first.store.announce({turn: 3.0})
-    jobs.made, jobs.breaks["answers"] = {"batch-0": [turn]}, [JobFailedError("no such model")] * 2
+    jobs.made, jobs.breaks["answers"] = {"batch-0": [turn]}, [JobFailedError("no such model", 400)] * 2
     (error,) = await asked(first, "a")
     assert error.meaning == "refused" and not jobs.taken and not first.store.open_jobs
     await first.close()
