@@ -13,6 +13,7 @@ from cluster.config.plan import make_suite
 from cluster.config.registry import class_of
 from cluster.console import show
 from cluster.errors import UserError
+from cluster.stopping.precision import SMALLEST
 from cluster.stopping.registration import registration_table
 from cluster.storage.stored_run import Run, read_runs
 from envs.suggest import did_you_mean
@@ -45,8 +46,9 @@ def _check(options: argparse.Namespace) -> None:
     Raises:
         UserError: one of them is not.
     """
-    if options.detect is not None and not 0 < options.detect <= 1:
-        raise UserError(f"--detect {options.detect:g}: must be above 0 and at most 1")
+    smallest = SMALLEST["--detect"]
+    if options.detect is not None and not smallest <= options.detect <= 1:
+        raise UserError(f"--detect {options.detect:g}: must be from {smallest:g} to 1")
     if options.flips < 0:
         raise UserError(f"--flips {options.flips}: must be 0 or more")
 

@@ -115,7 +115,10 @@ def _choices(override: Override) -> list[str]:
     if not override.is_sweep_override():
         return [override.input_line or ""]
     key = override.get_key_element()
-    return [f"{key}={value}" for value in override.sweep_string_iterator()]
+    try:
+        return [f"{key}={value}" for value in override.sweep_string_iterator()]
+    except HydraException as error:  # glob(...): which files there are is known to Hydra alone
+        raise UserError(f"{override.input_line}: its values must be named, as in {key}=a,b") from error
 
 
 def _launch(overrides: Sequence[str]) -> list[Outcome]:

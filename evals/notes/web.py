@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -125,10 +125,13 @@ class ViewerNotes:
 
 async def _body(request: Request) -> bytes:
     content = b""
-    async for piece in request.stream():
-        content += piece
-        if len(content) > MOST_POSTED:
-            raise HTTPException(413, f"a note has at most {MOST_POSTED:,} bytes")
+    try:
+        async for piece in request.stream():
+            content += piece
+            if len(content) > MOST_POSTED:
+                raise HTTPException(413, f"a note has at most {MOST_POSTED:,} bytes")
+    except ClientDisconnect as error:  # nobody reads the answer; without one, the server would print a traceback
+        raise HTTPException(400, "the browser hung up before the end of the note") from error
     return content
 
 

@@ -186,7 +186,7 @@ def test_mains_of_comparisons(said, monkeypatch, tmp_path):
     stand_ins(monkeypatch, said, compare, "show write_files compare forests")
     for detect, flips, players, folder in (
         *((None, 5, None, None), (0.5, 0, "a,b", Path("figures")), (0.0, 5, None, None), (1.0, 5, "", None)),
-        *((1.5, 5, None, None), (None, -1, None, None)),
+        *((1.5, 5, None, None), (9e-5, 5, None, None), (1e-4, 5, None, None), (None, -1, None, None)),
     ):
         given = {"players": players, "detect": detect, "flips": flips, "figures": folder, "measure": "cost"}
         said.tried(f"{detect} {flips}", compare.main, options(run_dirs=["b", "a", "b"], **given))

@@ -201,7 +201,7 @@ def test_words_that_make_no_game(said, monkeypatch, tmp_path):
         said.tried("tools", serve._tools, [], "p", True, needed)
     monkeypatch.setitem(sys.modules, "cluster.serve.tools", SimpleNamespace(Tools=said.calls("Tools", "tools")))
     said.tried("tools", serve._tools, ["g"], "p", True, True)
-    for words in (["a=1,2", "suite=x,y"], ["=1"], ["x={a"], ["a=1"]):
+    for words in (["a=1,2", "suite=x,y"], ["=1"], ["x={a"], ["a=1"], ["a=glob(b*)", "c=1"]):
         said.tried(words[0][:9], lambda words=words: list(sweep._combinations(words)))
     deep = SimpleNamespace(parse_overrides=raising(said, "parses", RecursionError()))
     monkeypatch.setattr(sweep, "OverridesParser", SimpleNamespace(create=lambda: deep))

@@ -17,6 +17,7 @@ from evals.notes.exchange import notes_as_text, read_notes
 from evals.notes.web import ViewerNotes
 from evals.viewer.index import EpisodeIndex
 from evals.viewer.server import Viewer, make_app
+from tests.asgi import hang_up
 from tests.viewer_runs import calm_rows, viewed, write_run
 
 EPISODE = "0" * 32
@@ -324,6 +325,13 @@ def test_nobody_else_writes(run):
     refused = Page(run, "not here")
     assert refused.post(tag="x").json() == {"error": "not here"}
     assert refused.get("notes", at=refused.at)["refusal"] == "not here"
+    assert not (run / FILE).exists()
+
+
+async def test_a_browser_that_hangs_up_within_a_note_writes_nothing(run):
+    page = Page(run)
+    named = [(b"origin", b"http://localhost"), (b"cookie", b"raycade=secret")]
+    await hang_up(page.client.app, "/api/notes", "localhost", named)
     assert not (run / FILE).exists()
 
 
