@@ -494,6 +494,16 @@ def test_a_problem_behind_a_link_is_read_with_the_xml_beside_it(tmp_path):
     assert not isinstance(found, FileError)
 
 
+def test_an_array_has_as_many_bytes_as_its_shape_says(tmp_path):
+    for content, fits in ((npy(np.zeros(9)), True), (npy(np.zeros(9)) + b"\0", False), (npy(np.zeros(9))[:-1], False)):
+        (tmp_path / "a.npz").write_bytes(archive(image=content))
+        if fits:
+            assert read_npz(tmp_path / "a.npz")["image"].shape == (9,)
+            continue
+        with pytest.raises(FileError, match=r"shape \(9,\) does not fit"):
+            read_npz(tmp_path / "a.npz")
+
+
 def test_a_stored_crc_that_is_wrong_is_found(tmp_path):
     data = npy(np.zeros(9))
     content = archive(image=data)

@@ -47,7 +47,7 @@ from evals.exchange.inspect_log import export_inspect
 from evals.exchange.lm_eval import export_lm_eval
 from evals.exchange.public import places_of, public_error, public_model, public_settings
 from evals.exchange.source import Source, as_text, messages_of, safe_name, sources_of
-from evals.imports.every_eval_ever import read_every_eval_ever
+from evals.imports.every_eval_ever import _messages, _Sample, read_every_eval_ever
 from evals.imports.inspect_log import read_inspect
 from evals.imports.rows import ledger_rows, planned_episode
 from evals.imports.scores import check_scores
@@ -1147,3 +1147,12 @@ def test_what_a_small_run_carried_and_said_is_read_again(name, read, tmp_path):
     for name, value in claims.items():
         claimed = [(episode, {**row, name: value}) for episode, row in carried]
         assert ledger_rows(source.suite, claimed, "here", "s").to_pylist() == again
+
+
+def test_no_picture_of_a_prompt_is_left_as_words():
+    """Of one turn, all that was asked stands in one text."""
+    picture = f"[picture {'0a' * 16}]"
+    sample = {"input": {"raw": f"Look at {picture} and {picture}."}, "output": {"raw": ["A"]}, "metadata": {}}
+    assert _messages(_Sample.model_validate(sample))[0][1] == "Look at  and ."
+    longer = {**sample, "output": None, "messages": [{"role": "user", "content": f"{picture}{picture}Go."}]}
+    assert _messages(_Sample.model_validate(longer))[0][1] == "Go."

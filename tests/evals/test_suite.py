@@ -112,6 +112,28 @@ def test_ids_are_the_same_alone_and_in_a_bundle():
     assert plan_for(both, {"a": "x"}) == tuple(alone)
 
 
+async def test_an_episode_is_played_by_its_own_suite_even_where_another_s_name_begins_its_name():
+    class Longer(Coins):
+        name = "toy_coins"
+
+        def plan(self):
+            return [dataclasses.replace(episode, suite=self.name) for episode in super().plan()]
+
+        async def play(self, episode, conversation):
+            return "coins"
+
+    class Shorter(ToySuite):
+        async def play(self, episode, conversation):
+            return "toy"
+
+    for suites in ((Shorter(), Longer()), (Longer(), Shorter())):
+        both = Bundle("both", suites)
+        assert {episode.suite: await both.play(episode, None) for episode in both.plan()} == {
+            "toy": "toy",
+            "toy_coins": "coins",
+        }
+
+
 def test_the_players_without_a_model_are_the_built_in_ones_and_the_shortcuts():
     assert built_in_players(ToySuite()) == BUILT_IN_PLAYERS
     both = Bundle("both", (ToySuite(), Coins()))

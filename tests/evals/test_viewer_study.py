@@ -1,10 +1,14 @@
 """What the viewer's page of a study is told, and the games behind each share."""
 
+import math
+
 import pytest
 
 from cluster.commands.view import _Finder
 from cluster.errors import UserError
+from evals.stats.intervals import Estimate
 from evals.suites.kidgym import KidGymSuite
+from evals.viewer.difficulty import _interval
 from evals.viewer.index import EpisodeIndex
 from evals.viewer.schema.results import Difficulty
 from evals.viewer.schema.study import Study
@@ -105,6 +109,12 @@ def test_another_baseline_turns_the_effects_round(ask):
     assert turned["conditions"][0]["run"] == "2"
     assert turned["measures"][0]["effects"][0]["difference"]["mean"] == pytest.approx(-effect)
     assert ask("study", baseline="5").status_code == 400
+
+
+def test_a_success_of_nothing_is_drawn_and_an_unknown_one_is_not():
+    assert _interval(None) is None
+    assert _interval(0.0) == {"mean": 0.0, "low": None, "high": None, "n": 0}
+    assert _interval(Estimate(0.0, math.nan, 0.5, 4)) == {"mean": 0.0, "low": None, "high": 0.5, "n": 4}
 
 
 def test_success_over_difficulty_is_told_for_each_run_and_player(tmp_path):

@@ -125,6 +125,22 @@ def test_moves_off_the_path_are_kept_whatever_the_order_of_the_tests(tmp_path, m
     assert len(asked) == 2 and len(files(tmp_path)) == 2
 
 
+def test_moves_off_the_path_are_those_of_the_game_not_of_its_number(tmp_path, monkeypatch):
+    asked = []
+
+    def search(task, taken, key):
+        asked.append(key)
+        return [0]
+
+    monkeypatch.setattr(searching, "_recall_or_search", search)
+    task = new_task()
+    other = dataclasses.replace(new_task(1), index=task.index)
+    same = dataclasses.replace(task, index=task.index + 1)
+    for each in (task, other, same):
+        searching.best_move(each, each.action_names[:1])
+    assert asked[0] == asked[2] != asked[1]
+
+
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"moves": [0]}', '{"moves": 3, "check": "0"}', "[" * 100_000])
 def test_a_damaged_entry_is_searched_again_and_mended(tmp_path, monkeypatch, damage):
     task = new_task()
