@@ -22,9 +22,9 @@ from cluster.console import show, warn
 from cluster.errors import BAD_INPUT, CONTINUE, INTERRUPTED, RUN_FAILED, ResumableError, RunFailedError, UserError
 from envs import plugins
 from envs.files import FileError
+from envs.printable import printable
 from envs.suggest import did_you_mean
 from evals.errors import SuiteError
-from evals.printable import printable
 
 SUITE_COMMANDS = "raycade.commands"
 """Entry-point group of commands that suites add: modules with ``add_arguments(parser)`` and ``main(options)``."""

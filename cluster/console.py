@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from evals.printable import printable
+from envs.printable import printable
 
 if TYPE_CHECKING:  # tables take a third of a second to import, which `--help` need not wait for
     from evals.tables import Table

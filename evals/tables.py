@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final, Literal
 
-from evals.printable import printable
+from envs.printable import printable
 from evals.stats.intervals import Estimate
 
 Section = Literal["scores", "diagnostics", "performance", "paper"]

@@ -66,6 +66,8 @@ def compare(
         UserError: there is no such run or player, only one side, or nothing that both have played.
     """
     first, *others = sides_of(runs, players)
+    if not others and players:
+        raise UserError(f"--players {first.player}: is one side only; name another player, or a second run")
     if not others:
         raise UserError(
             f"{runs[0].path}: has one player only, {first.player}; name a second run, or add baselines=[random,oracle]"

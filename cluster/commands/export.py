@@ -17,9 +17,9 @@ from cluster.console import say, warn
 from cluster.errors import UserError, cannot_write
 from cluster.storage.stored_run import Run, read_runs
 from envs.disk import disk_refuses
+from envs.printable import printable
 from evals.exchange import every_eval_ever, huggingface, inspect_log, lm_eval
 from evals.exchange.source import Source, sources_of
-from evals.printable import printable
 
 
 class Format(NamedTuple):

@@ -25,6 +25,7 @@ from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
 from envs.files import FileError, open_regular
 from envs.files.archive import MOST_ARCHIVE_BYTES, MOST_MEMBER_BYTES
+from envs.printable import printable
 from evals.exchange.carried import check_of
 from evals.imports.every_eval_ever import read_every_eval_ever
 from evals.imports.inspect_log import read_inspect
@@ -34,7 +35,6 @@ from evals.imports.scores import LEAST_CHECKED, check_scores
 from evals.imports.transcripts import Transcript, plan_by_key, planned_for, replay
 from evals.ledger.parts import LedgerDamagedError
 from evals.ledger.sound_rows import checked_rows
-from evals.printable import printable
 from evals.suite import Suite, built_in_names, ledger_columns, plan_for
 from evals.summary.status import unchecked_scores
 from evals.types import Episode, stable_hash

@@ -13,7 +13,7 @@ from rich.text import Text
 from cluster.console import warn
 from cluster.errors import RunFailedError, UserError
 from cluster.storage.stored_run import Run, read_runs
-from evals.printable import printable
+from envs.printable import printable
 from evals.report.terminal import Output
 from evals.summary.cost import money_digits
 from evals.summary.overview import Line, overview

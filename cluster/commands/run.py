@@ -33,9 +33,9 @@ from cluster.stopping.registration import keep
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.spending import check_journal
 from cluster.storage.stored_run import Run
+from envs.printable import printable
 from evals.human import is_human
 from evals.ledger.parts import LedgerDamagedError
-from evals.printable import printable
 from evals.types import Episode
 
 SECOND_ATTEMPT_SECONDS = 120.0

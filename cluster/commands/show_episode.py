@@ -16,12 +16,12 @@ from cluster.console import say, show
 from cluster.errors import UserError
 from cluster.observe.episode_text import Pictures, print_episode
 from cluster.storage.stored_run import Run, read_runs
+from envs.printable import printable
 from envs.suggest import did_you_mean
 from evals.analysis.compare import SHORT_ID
 from evals.ledger.run_data import RunData
 from evals.notes import NotesFile
 from evals.notes.exchange import chosen
-from evals.printable import printable
 from evals.report.terminal import Output
 from evals.suite import Suite
 from evals.tables import Cell, Table

@@ -8,7 +8,7 @@ from cluster.console import show
 from cluster.live.terminal import show_live
 from cluster.observe.run_status import run_status
 from cluster.storage.stored_run import Run, read_runs
-from evals.printable import printable
+from envs.printable import printable
 from evals.report.terminal import Output
 
 

@@ -23,7 +23,7 @@ from cluster.commands.run import code_of, run, show_results
 from cluster.config.compose import compose_config, offer_plugins, with_new_keys
 from cluster.config.settings import check_config, check_pictures, settings_from_config
 from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, UserError
-from evals.printable import printable
+from envs.printable import printable
 from evals.types import stable_hash
 
 LAUNCHERS = ("hydra._internal.core_plugins.basic_launcher", "hydra_plugins.hydra_submitit_launcher.submitit_launcher")

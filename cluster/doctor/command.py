@@ -24,7 +24,7 @@ from cluster.doctor.nodes import (
     through_slurm,
 )
 from cluster.errors import RUN_FAILED, UserError
-from evals.printable import printable
+from envs.printable import printable
 
 
 def main(options: argparse.Namespace) -> int:

@@ -36,7 +36,7 @@ from cluster.doctor.check import first_words, gib
 from cluster.errors import RunFailedError, UserError
 from cluster.storage.durable import write_durably
 from envs.files import Bounds, FileError, read_json
-from evals.printable import printable
+from envs.printable import printable
 
 OTHER_FORMATS = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".onnx", ".gguf", ".tflite", ".ot")
 """Weights in formats that are left out where there are safetensors."""

@@ -16,8 +16,8 @@ from cluster import stop_signals
 from cluster.observe.progress import clock
 from cluster.observe.run_status import Status, run_status
 from cluster.storage.stored_run import Run, read_runs
+from envs.printable import printable
 from evals.live import KEYS, CellProgress, LiveLog, RunningEpisode, progress_by_cell
-from evals.printable import printable
 from evals.report.terminal import LaidOut
 from evals.summary.cost import money
 from evals.tables import Cell, Table

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from envs.picture import render_description
+from envs.printable import printable
 from evals.figures import Figure
-from evals.printable import printable
 from evals.tables import Cell, Table, format_cell, is_number
 from evals.view import EpisodeView, StepView
 

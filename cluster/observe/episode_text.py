@@ -11,7 +11,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from envs.picture import picture_from_description, render_description
-from evals.printable import printable
+from envs.printable import printable
 from evals.suite import Suite
 from evals.suite_results import suite_view
 from evals.view import StepView

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from cluster.observe.run_statistics import RunStatistics
 from cluster.runner.messages import PlayerCounts
-from evals.printable import printable
+from envs.printable import printable
 from evals.stopping.outcomes import StopState
 from evals.summary.cost import money
 

@@ -14,7 +14,7 @@ from cluster.observe.progress import clock
 from cluster.runner.episode_queue import expected_work
 from cluster.storage.lock import Writer, writer_of
 from cluster.storage.stored_run import Run
-from evals.printable import printable
+from envs.printable import printable
 from evals.summary.cost import costs_of, money
 from evals.summary.status import is_imported
 from evals.tables import Cell, Table

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 from cluster.config.registry import make
 from cluster.errors import UserError
 from cluster.storage.stored_run import Run, read_runs
+from envs.printable import printable
 from evals.analysis.samples import SampledTurn, sample_turns
-from evals.printable import printable
 from evals.suite import Suite
 from evals.tables import Table
 from evals.types import Episode, stable_hash

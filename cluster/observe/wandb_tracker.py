@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from cluster.observe.tracker import FinalResults
 from envs.picture import render_description
+from envs.printable import printable
 from envs.settings import Index
 from evals.analysis.samples import SampledTurn
-from evals.printable import printable
 from evals.summary.flat import flat_summary
 from evals.tables import Table
 

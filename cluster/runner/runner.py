@@ -17,9 +17,9 @@ from cluster.runner.admission import free_slots, room
 from cluster.runner.episode_queue import EpisodeQueue
 from cluster.runner.messages import Assignment, Listens, ReplicaUse, Report
 from cluster.runner.model_player import EpisodeAbandonedError, ModelPlayer
+from envs.printable import printable
 from evals.conversation import Conversation, Record
 from evals.ledger.sound_rows import sound_rows
-from evals.printable import printable
 from evals.suite import Suite, built_in_players, ledger_columns, play_conversation
 from evals.types import CannotPlayNow, Episode, Player, Reply, Turn
 

@@ -248,6 +248,9 @@ def _from_line(fields: Mapping[str, Any], domains: Sequence[Domain]) -> Task:
         raise ValueError(
             "a line without outcome tables can only be read as a task of one domain, so name just that one"
         )
+    for name, listed in (("truths", task.truths), ("actions", task.action_names)):
+        if len({*listed}) < len(listed):
+            raise ValueError(f"{name}: one of them stands twice")
     survivors = task.survivors(dict(zip(task.action_names, task.observations, strict=True)))
     valid = (task.valid_truth, *task.also_valid)
     if sorted(survivors) != sorted(valid):

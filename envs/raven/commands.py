@@ -14,6 +14,7 @@ from PIL import Image
 
 from envs.disk import exit_code
 from envs.files import FileError
+from envs.printable import printable
 from envs.raven.compose import load, puzzle
 from envs.raven.files import file_stem, official, write
 from envs.raven.generate import generate
@@ -152,7 +153,7 @@ def main(args: argparse.Namespace) -> int:
     try:
         return {"generate": _generate, "import": _import, "check": _check, "show": _show}[args.raven_command](args)
     except (ValueError, OSError) as error:
-        print(f"raven {args.raven_command}: {error}", file=sys.stderr)
+        print(printable(f"raven {args.raven_command}: {error}"), file=sys.stderr)
         return exit_code(error)
 
 
@@ -169,7 +170,7 @@ def _import(args: argparse.Namespace) -> int:
     problems = list(chosen)
     write_index(problems, args.index)
     for line in itertools.chain.from_iterable(map(doubts, problems)):
-        print(line, file=sys.stderr)
+        print(printable(line), file=sys.stderr)
     print(f"listed {len(problems)} problems in {args.index}; {chosen.left_out} files left out")
     return 1 if chosen.left_out else 0
 
@@ -204,12 +205,12 @@ class _Chosen:
         for file in read_files(self.args.path):
             if isinstance(file, FileError):
                 self.left_out += 1
-                print(f"left out: {file}", file=sys.stderr)
+                print(printable(f"left out: {file}"), file=sys.stderr)
                 continue
             source = file.problem.source
             assert isinstance(source, Imported)
             for remark in file.remarks:
-                print(f"strange: {source.path}: {remark}", file=sys.stderr)
+                print(printable(f"strange: {source.path}: {remark}"), file=sys.stderr)
             yield file.problem
 
 

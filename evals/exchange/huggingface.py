@@ -20,12 +20,12 @@ import yaml
 from jinja2 import Environment, StrictUndefined
 
 from envs.files.parquet import local
+from envs.printable import printable
 from evals.errors import SuiteError
 from evals.exchange.carried import NAME, carry_episode, row_json
 from evals.exchange.scores import Score, known, main_score, scores_of
 from evals.exchange.source import EARLIER_ATTEMPTS, PROJECT, Said, Source, messages_of, picture_key, png, safe_name
 from evals.ledger.columns import COLUMNS
-from evals.printable import printable
 
 LOSS = (
     EARLIER_ATTEMPTS,

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.text import Text
 
 from envs.picture import Picture
+from envs.printable import printable
 from evals.human.player import Question, QuitError
-from evals.printable import printable
 from evals.types import Part
 
 COLUMNS: Final = 80

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from envs.printable import printable
 from evals.conversation import Record, cause_of
 from evals.ledger.check import check_rows
 from evals.ledger.records import records_to_table
-from evals.printable import printable
 
 logger = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from typing import Final, Literal
 
 from pylatexenc.latexencode import UnicodeToLatexEncoder
 
+from envs.printable import printable
 from evals.figures import Figure
-from evals.printable import printable
 from evals.stats.intervals import Estimate
 from evals.tables import Cell, Table, format_cell, is_number
 

@@ -12,8 +12,8 @@ from typing import Any, Final, Literal
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
+from envs.printable import printable
 from evals.figures import Figure, Series, Value, middle
-from evals.printable import printable
 from evals.stats.intervals import Estimate
 
 Width = Literal["column", "text"]

@@ -16,7 +16,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
-from evals.printable import printable
+from envs.printable import printable
 from evals.tables import Table, format_cell, is_number
 
 _GAP = 2

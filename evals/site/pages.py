@@ -17,8 +17,8 @@ import pyarrow as pa
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from envs.printable import printable
 from evals.ledger.run_data import RunData
-from evals.printable import printable
 from evals.report.joint import joined_tables, with_labels
 from evals.report.page import table_parts
 from evals.report.parts import settings_text, versions_table

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from envs.files import parse_yaml
-from evals.printable import printable
+from envs.printable import printable
 
 _SETTINGS: Final = "of the suite and of training, as KEY=VALUE: domains=[medical] reward=regret"
 

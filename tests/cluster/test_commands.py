@@ -412,6 +412,8 @@ def test_each_side_is_compared_with_the_first_on_identical_games_or_by_fresh_one
     ]
     with pytest.raises(UserError, match="r1: has one player only, first"):
         compare_module.compare([SimpleNamespace(path="r1")])
+    with pytest.raises(UserError, match="--players first: is one side only"):
+        compare_module.compare([SimpleNamespace(path="r1")], ["first"])
     monkeypatch.setattr(
         compare_module, "comparison_tables", lambda *given: (_ for _ in ()).throw(ValueError("no game"))
     )

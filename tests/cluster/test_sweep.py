@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from cluster.commands import sweep as module
 from cluster.commands.report import Results
 from cluster.errors import ResumableError, RunFailedError, UserError
-from evals.printable import printable
+from envs.printable import printable
 from tests.cluster.test_cli import SMALL, run_here
 
 

@@ -228,6 +228,7 @@ CHANGES = {
     "an unknown key": lambda one: one.update(valid_truths="Fig"),
     "another valid truth": lambda one: one.update(valid_truth="Fig"),
     "two valid truths": lambda one: one.update(valid_truth=[*one["truths"][:2]]),
+    "a truth that stands twice": lambda one: one.update(truths=[*one["truths"], one["truths"][0]]),
     "an unknown outcome": lambda one: one["observations"].update({one["actions"][0]: "Fig"}),
     "a missing outcome": lambda one: one["observations"].pop(one["actions"][0]),
     "a missing table": lambda one: one["outcomes"].pop(one["actions"][0]),

@@ -506,3 +506,10 @@ def test_larger_panels_show_the_same(name):
     assert large.shape == (16, 320, 320)
     averaged = large.reshape(16, 160, 2, 160, 2).mean(axis=(2, 4))
     assert np.abs(averaged - small).mean() < 3
+
+
+def test_names_of_files_cannot_steer_a_terminal(tmp_path, capsys):
+    (tmp_path / "RAVEN_\x1b[2J7_train.npz").write_bytes(b"none")
+    assert run("check", tmp_path) == 1
+    told = capsys.readouterr().err
+    assert "\x1b" not in told and "RAVEN_\\x1b[2J7_train.npz" in told

@@ -6,7 +6,7 @@ import math
 import pytest
 from rich.console import Console
 
-from evals.printable import printable
+from envs.printable import printable
 from evals.report.terminal import LaidOut
 from evals.stats.intervals import Estimate
 from evals.tables import Table, format_cell

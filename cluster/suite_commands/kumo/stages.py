@@ -15,7 +15,7 @@ from cluster.config.settings import check_config, load_settings
 from cluster.console import show, warn
 from cluster.errors import CONTINUE, RunFailedError, UserError
 from cluster.storage.stored_run import Run, read_runs
-from evals.printable import printable
+from envs.printable import printable
 from evals.suites.kumo.lab.pipeline.folder import Folder, Stage
 from evals.suites.kumo.lab.pipeline.items import EXPECTED_REVISIONS, Estimate, sample_items
 from evals.suites.kumo.lab.pipeline.saving import save_accepted

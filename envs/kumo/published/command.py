@@ -10,6 +10,7 @@ from pathlib import Path
 from envs.disk import exit_code
 from envs.kumo.published.checkout import CheckoutError
 from envs.kumo.published.importing import Imported, import_checkout, warnings_to_text
+from envs.printable import printable
 
 _KINDS = {
     "refused": "left out",
@@ -73,8 +74,3 @@ def describe(imported: Imported) -> list[str]:
     if touching:
         lines.append(f"{touching} domains have ranges that touch: the first one that matches decides")
     return lines
-
-
-def printable(text: str) -> str:
-    """A line that cannot steer a terminal, whatever the checkout's names hold."""
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)

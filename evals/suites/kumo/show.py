@@ -11,7 +11,7 @@ from rich.tree import Tree
 
 from envs.kumo import OptimalSearch, Task, exact
 from envs.kumo.domain import Observation, State
-from evals.printable import printable
+from envs.printable import printable
 from evals.suites.kumo.searched_game import BookChoice, Puzzle
 from evals.suites.kumo.wording import PromptStyle
 from evals.types import Chat

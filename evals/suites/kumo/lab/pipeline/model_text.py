@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from envs.files import Bounds, FileError, parse_json, parse_yaml
-from evals.printable import printable
+from envs.printable import printable
 
 MOST_CHARACTERS = 300_000
 """Of a reply that is looked at: five times a large domain."""
