@@ -45,6 +45,8 @@ READERS: Mapping[str, tuple[str, Reader]] = {
     ".json": ("every_eval_ever", read_every_eval_ever),
 }
 """By the ending of a file's name: the format and what reads it."""
+GAME = ("suite", "task", "level", "mode", "index", "repeat")
+"""What tells a player's games apart."""
 AT_ONCE = 200
 """Most episodes that become rows together."""
 BYTES_AT_ONCE = MOST_MEMBER_BYTES
@@ -82,16 +84,45 @@ class _Imported:
     asked: dict[str, Any] = field(default_factory=dict)
     """``history`` and ``deterministic``, where a file says them."""
     sessions: list[dict[str, Any]] = field(default_factory=list)
+    models: dict[str, str] = field(default_factory=dict)
+    """Of logs of other harnesses: the whole name of each player's model."""
+    replied: set[str] = field(default_factory=set)
+    """Ids of the episodes that these logs have replies of."""
+    _games: set[tuple[object, ...]] = field(default_factory=set)
+    """Who plays which game."""
 
     def add_episodes(self, episodes: Sequence[Episode], path: Path) -> None:
         """Note planned episodes.
 
         Raises:
-            FileError: one is there already.
+            FileError: one is there already, or its player plays the same game with other settings.
         """
         for episode in episodes:
             if self.plan.setdefault(episode.id, episode) is not episode:
                 raise FileError(path, f"holds episode {episode.id}, which was imported already")
+            game = (episode.player, *(getattr(episode, name) for name in GAME))
+            if game in self._games:
+                raise FileError(
+                    path,
+                    f"holds games that {episode.player} has played in a file before, with other settings or as another "
+                    "model; import it into a run of its own",
+                )
+            self._games.add(game)
+
+    def add_model(self, player: str, model: str, path: Path) -> bool:
+        """Note whose log is imported under a player's name; returns whether it is the player's first.
+
+        Raises:
+            FileError: the name stands for another model already.
+        """
+        is_first = player not in self.models
+        if self.models.setdefault(player, model) != model:
+            raise FileError(
+                path,
+                f"is a log of {model}, and {player} is {self.models[player]} here; import it into a run of its own, or "
+                "give another name with --player",
+            )
+        return is_first
 
     def add_suite(self, name: str, section: dict[str, Any], path: Path) -> None:
         """Note a suite's settings.
@@ -317,16 +348,17 @@ def _import_foreign(
         own = section["suites"][suite.parts.index(part)] if len(suite.parts) > 1 else section
         found.add_suite(part.name, own, path)
     found.model = found.model or {"name": player}
-    found.add_episodes(plan, path)
+    # One model's samples may come in several files.
+    if found.add_model(player, first.player, path):
+        found.add_episodes(plan, path)
     keys, parts = plan_by_key(plan), {part.name: part for part in suite.parts}
-    seen: set[str] = set()
     for batch in _batches(itertools.chain([first], transcripts)):
         records = []
         for transcript in batch:
             episode = planned_for(transcript, keys)
-            if episode.id in seen:
+            if episode.id in found.replied:
                 raise FileError(transcript.place, "is of a game that a sample before it is of, too")
-            seen.add(episode.id)
+            found.replied.add(episode.id)
             records.append(replay(parts[episode.suite], episode, transcript))
         try:
             table = checked_rows(records, ledger_columns(suite))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +15,7 @@ from evals.exchange.inspect_log import ATTACHMENT, VERSION
 from evals.exchange.public import public_error
 from evals.imports.reading import Shape, Tokens, read_as, texts_of
 from evals.imports.transcripts import GameKey, Transcript
+from evals.types import Finish
 
 _SAMPLE_BOUNDS = Bounds(MOST_MEMBER_BYTES)
 
@@ -52,6 +53,14 @@ class _Error(Shape):
     message: str
 
 
+class _Choice(Shape):
+    stop_reason: str | None = None
+
+
+class _Output(Shape):
+    choices: list[_Choice] = Field(default_factory=list)
+
+
 class _Sample(Shape):
     epoch: int
     messages: list[_Message]
@@ -60,6 +69,11 @@ class _Sample(Shape):
     model_usage: dict[str, _Usage] = Field(default_factory=dict)
     attachments: dict[str, str] = Field(default_factory=dict)
     error: _Error | None = None
+    output: _Output | None = None
+
+
+_FINISH: Mapping[str, Finish] = {"max_tokens": "length", "model_length": "length", "content_filter": "content_filter"}
+"""By Inspect's reasons to stop; all others are ends that the model chose."""
 
 
 def read_inspect(path: Path) -> tuple[object, Iterator[Transcript]]:
@@ -103,8 +117,16 @@ def _transcript(content: bytes, place: str, model: str) -> Transcript:
         completion_tokens=sum(each.output_tokens for each in used),
         cost=sum(each.total_cost or 0.0 for each in used),
         error=public_error(sample.error.message) if sample.error else "",
+        finish=_finish(sample.output),
         size=len(content),
     )
+
+
+def _finish(output: _Output | None) -> Finish:
+    """How the last reply ended; a log that does not say it tells of no cut."""
+    choices = output.choices if output else []
+    reason = choices[0].stop_reason if choices else None
+    return _FINISH.get(reason or "", "stop")
 
 
 def _messages(sample: _Sample, place: str) -> list[tuple[str, str, str]]:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from envs.files import FileError
 from evals.conversation import Record, cause_of
 from evals.suite import Suite, play_episode
-from evals.types import Chat, Episode, Message, PlayerError, Reply, Turn
+from evals.types import Chat, Episode, Finish, Message, PlayerError, Reply, Turn
 
 Key = tuple[str, str, str, str, int, int]
 """Suite, task, level, mode, index and repeat of an episode."""
@@ -53,6 +53,8 @@ class Transcript:
     cost: float = 0.0
     """As the file tells it, in its currency."""
     error: str = ""
+    finish: Finish = "stop"
+    """How the last reply ended: files say it of no other one."""
     size: int = 0
     """Of its sample in the file: bytes or characters."""
 
@@ -87,7 +89,8 @@ class TranscriptPlayer:
         role, text, reasoning = self._take(turn.number)
         if role != "assistant":
             raise self._refusal(f"has no reply to turn {turn.number}")
-        return Reply(text, reasoning=reasoning)
+        finish: Finish = self.transcript.finish if self.at_end else "stop"
+        return Reply(text, finish, reasoning=reasoning)
 
     @property
     def at_end(self) -> bool:

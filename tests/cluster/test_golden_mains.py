@@ -307,6 +307,12 @@ def test_mains_of_what_is_said_before_and_while_a_run_is_played(said, monkeypatc
     said.check("mains_around_a_run")
 
 
+def planned_game(id, **fields):
+    """A stand-in of a planned episode."""
+    usual = {"player": "m", "suite": "kumo", "task": "t", "level": "l", "mode": "d", "index": 0, "repeat": 0}
+    return SimpleNamespace(id=id, **{**usual, **fields})
+
+
 def test_mains_of_exchange(said, monkeypatch, tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
@@ -364,9 +370,10 @@ def test_mains_of_exchange(said, monkeypatch, tmp_path):
         for name in ("file", "sub") if error is None else ():
             (folder / name).rename(tmp_path / name)
     found = import_run._Imported(Thing(said, "directory"))
-    one, other = SimpleNamespace(id="1"), SimpleNamespace(id="1")
+    one, same, again = (planned_game(id) for id in ("1", "1", "2"))
     found.add_episodes([one], Path("a"))
-    for what in (one, other):
+    others = [planned_game(name, **{name: "other"}) for name in ("player", *import_run.GAME)]
+    for what in (one, same, again, *others):
         said.tried("episode", found.add_episodes, [what], Path("b"))
     for section in ({"x": 1}, {"x": 1}, {"x": 2}):
         said.tried("suite", found.add_suite, "kumo", section, Path("c"))
@@ -446,7 +453,7 @@ def test_imports_step_by_step(said, monkeypatch, tmp_path):
         facts.played, facts.began = case["played"], case["began"]
         monkeypatch.setattr(import_run, "read_as", said.calls("read_as", facts))
         monkeypatch.setattr(import_run, "stored_sections", said.calls("stored_sections", {"suite": {"type": "kumo"}}))
-        planned = lambda each, place: SimpleNamespace(id=str(each), suite="kumo")  # noqa: E731
+        planned = lambda each, place: planned_game(str(each), index=str(each))  # noqa: E731
         monkeypatch.setattr(import_run, "planned_episode", said.calls("planned_episode", planned))
         monkeypatch.setattr(
             import_run, "ledger_rows", lambda suite, parts, place, session: said("rows", parts[0][1], session) or rows
@@ -498,7 +505,7 @@ def test_imports_step_by_step(said, monkeypatch, tmp_path):
             if wrong == "rows"
             else lambda records, columns: said(records) or rows,
         )
-        episodes = [SimpleNamespace(id=f"e{n}", suite=parts[n * several].name) for n in range(2)]
+        episodes = [planned_game(f"e{n}", suite=parts[n * several].name, index=n) for n in range(2)]
         order = (0, 0) if wrong == "twice" else (0, 1)
         found = import_run._Imported(SimpleNamespace(commit_rows=lambda rows: said("-> commits", rows.to_pydict())))
         given = [

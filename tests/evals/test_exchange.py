@@ -1,5 +1,6 @@
 """Runs in the formats of others and back: nothing is lost that can be kept, nothing leaves that is secret."""
 
+import asyncio
 import base64
 import contextlib
 import dataclasses
@@ -51,6 +52,7 @@ from evals.imports.every_eval_ever import _messages, _Sample, read_every_eval_ev
 from evals.imports.inspect_log import read_inspect
 from evals.imports.rows import ledger_rows, planned_episode
 from evals.imports.scores import check_scores
+from evals.imports.transcripts import TranscriptPlayer
 from evals.ledger.records import chat_of, plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
 from evals.players import BUILT_IN_PLAYERS, RandomPlayer
@@ -667,6 +669,102 @@ def test_a_log_of_other_prompts_or_games_is_refused_with_the_reason(change, reas
     file = rewritten(calm_log("kumo-random", tmp_path), tmp_path / "their.eval", both)
     assert cli("import", file, *KUMO, "--out", tmp_path / "theirs") == 2
     assert reason in capsys.readouterr().err
+
+
+def logs(tmp_path, **changes):
+    """Copies of a log as another harness would have written it, each changed by its own."""
+    found = []
+    for name, change in changes.items():
+
+        def both(member, value, change=change):
+            foreign(member, value)
+            change(member, value)
+
+        found.append(rewritten(calm_log("kumo-random", tmp_path), tmp_path / f"{name}.eval", both))
+    return found
+
+
+def of_model(name):
+    def change(member, value):
+        if member == "header.json":
+            value["eval"]["model"] = name
+
+    return change
+
+
+def kept(file, target, count, last=False):
+    """A copy of a log with so many of its samples, the first or the last ones."""
+    with zipfile.ZipFile(file) as old, zipfile.ZipFile(target, "w") as new:
+        samples = sorted(name for name in old.namelist() if name.startswith("samples/"))
+        for name in (*(samples[-count:] if last else samples[:count]), "header.json"):
+            new.writestr(name, old.read(name))
+    return target
+
+
+def test_two_models_whose_names_end_alike_are_not_taken_for_one(tmp_path, capsys):
+    files = logs(tmp_path, one=of_model("meta/llama"), two=of_model("others/llama"))
+    for named in ((), ("--player", "rival")):
+        assert cli("import", *files, *KUMO, *named, "--out", tmp_path / "both") == 2
+        assert "import it into a run of its own" in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "both").exists()
+
+
+def test_one_model_s_samples_may_come_in_several_files(tmp_path, capsys):
+    [whole] = logs(tmp_path, whole=of_model("meta/llama"))
+    halves = [kept(whole, tmp_path / "first.eval", 2), kept(whole, tmp_path / "last.eval", 2, last=True)]
+    assert cli("import", *halves, *KUMO, "--out", tmp_path / "both") == 0
+    assert cli("import", whole, *KUMO, "--out", tmp_path / "alone") == 0
+    ids = [
+        sorted(Run(tmp_path / name).ledger.table(["episode_id"])["episode_id"].to_pylist())
+        for name in ("both", "alone")
+    ]
+    assert ids[0] == ids[1] and len(ids[0]) == 4
+    assert cli("import", *halves, halves[0], *KUMO, "--out", tmp_path / "thrice") == 2
+    assert "is of a game that a sample before it is of, too" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("reason", "finish"),
+    [
+        *(("max_tokens", "length"), ("model_length", "length"), ("content_filter", "content_filter")),
+        *(("stop", "stop"), ("tool_calls", "stop"), (None, "stop")),
+    ],
+)
+def test_how_the_last_reply_of_a_log_ended_is_kept(reason, finish, tmp_path):
+    def ended(member, value):
+        if member.startswith("samples/"):
+            value["output"] = {"choices": [{"stop_reason": reason}]}
+
+    [file] = logs(tmp_path, ended=ended)
+    for transcript in read_inspect(file)[1]:
+        assert transcript.finish == finish
+        player, chat, replies = TranscriptPlayer(transcript), (), []
+        for role, text, _ in transcript.messages:
+            if role != "assistant":
+                chat = (*chat, message(role, text))
+                continue
+            replies.append(asyncio.run(player.reply(SimpleNamespace(chat=chat, labels=(), number=len(replies)))))
+            chat = (*chat, message(role, text))
+        assert [reply.finish for reply in replies] == [*["stop"] * (len(replies) - 1), finish]
+
+
+def test_games_of_one_player_with_other_settings_are_not_mixed(tmp_path, capsys):
+    """Two runs of the same games by one player: the second has other settings, and so other ids."""
+    plan, rows = calm_rows()
+    renamed = {episode.id: dataclasses.replace(episode, fingerprint="other") for episode in plan}
+    second = rows.set_column(
+        rows.column_names.index("episode_id"),
+        "episode_id",
+        pa.array([renamed[id].id for id in rows["episode_id"].to_pylist()]),
+    )
+    files = []
+    for name, planned, table in (("one", plan, rows), ("two", tuple(renamed.values()), second)):
+        run = write_run(tmp_path / name, planned, table)
+        cli("export", run, "--to", "inspect", "--out", tmp_path / f"out-{name}")
+        files.append(next(path for path in (tmp_path / f"out-{name}").rglob("*.eval") if "kumo-random" in path.name))
+    capsys.readouterr()
+    assert cli("import", *files, "--out", tmp_path / "both") == 2
+    assert "has played in a file before, with other settings" in " ".join(capsys.readouterr().err.split())
 
 
 def test_an_episode_that_failed_elsewhere_is_a_failed_row_with_its_cause(tmp_path):

@@ -32,7 +32,7 @@ from rich.console import Console
 from starlette.requests import Request
 from starlette.responses import Response
 
-from envs import plugins
+from envs import plugins, printable
 from envs.picture import Picture
 from evals import testing, view
 from evals.analysis.compare import Side
@@ -104,10 +104,11 @@ _ROOMS = {
     "viewer.server viewer.study viewer.schema.typescript",
     "sites": "site.games site.pages site.parts site.pictures",
     "tellings": "presentation.fields presentation.history presentation.order presentation.parts presentation.pictures "
-    "presentation.settings sealed players printable serving types view conversation chat_json testing",
+    "presentation.settings sealed players serving types view conversation chat_json testing",
     "papers": "reference.comparison reference.figures reference.models reference.trend",
 }
 ROOMS = {room: [importlib.import_module(f"evals.{name}") for name in names.split()] for room, names in _ROOMS.items()}
+ROOMS["tellings"].append(printable)
 
 
 class Lines(list):
