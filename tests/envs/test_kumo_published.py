@@ -150,6 +150,14 @@ def broken(tmp_path, change):
         (json.dumps({**POND_TASKS[1], "valid_truth": "Crab"}), "'Crab', which is not among its truths"),
         (json.dumps({**POND_TASKS[1], "valid_truth": ["Heron"]}), "not among its truths"),
         ('{"truths": NaN}', "NaN"),
+        (json.dumps({**POND_TASKS[1], "seed": 2**31}), "a seed that is no whole number up to 2,147,483,647"),
+        *(
+            (
+                json.dumps({**POND_TASKS[1], "observations": dict.fromkeys(POND_TASKS[1]["actions"], wrong)}),
+                "nor number",
+            )
+            for wrong in (int("9" * 300), 1e16, True, "\ud800", None, ["toes", 10**400 // 10**80])
+        ),
     ],
 )
 def test_one_bad_line_costs_itself_only(tmp_path, line, said):
@@ -183,6 +191,22 @@ def test_missing_books_and_counts_are_named(tmp_path):
     assert {flaw.domain for flaw in flaws if flaw.kind == "oracle"} == {"marsh"}
     assert open_domain(str(tmp_path / "kumo"), "marsh").tasks[0].shipped_actions is None
     assert imported.domains == ["marsh", "pond"]
+
+
+@pytest.mark.parametrize("taken", ["[]", '"Prints"', "null", "3"])
+def test_a_count_of_the_search_that_is_none_is_named(tmp_path, taken):
+    def change(checkout):
+        path = checkout / "results" / "search_results" / "PondEnv" / EASY / "eval_times=10.jsonl"
+        first, *others = path.read_text().splitlines()
+        fields = json.loads(first)
+        fields["trajectories"][0]["actions"] = json.loads(taken)
+        path.write_text("\n".join([json.dumps(fields), *others]))
+
+    _, flaws = broken(tmp_path, change)
+    assert [(flaw.kind, flaw.domain) for flaw in flaws] == [("oracle", "pond")] * 2
+    assert "line 1 of the published search cannot be read" in flaws[0].what
+    counts = [each.shipped_actions for each in open_domain(str(tmp_path / "kumo"), "pond").tasks]
+    assert counts.count(None) == 1
 
 
 # --- hostile checkouts -----------------------------------------------------------------------------------------------
@@ -286,12 +310,27 @@ def binary(checkout):
     (checkout / "env" / "data" / "pond_data.py").write_bytes(b"\xff\xfe\x00")
 
 
+def exchanged(old, new):
+    def change(checkout):
+        path = checkout / "env" / "data" / "pond_data.py"
+        assert old in path.read_text()
+        path.write_text(path.read_text().replace(old, new, 1))
+
+    return change
+
+
+no_outcomes = exchanged("{'warm': {'Crab'}, 'cold': set()}", "{}")
+half_a_character = exchanged("'toes'", r"'\ud800toes'")
+
+
 def prompt_code(checkout):
     path = checkout / "env" / "pond_env.py"
     path.write_text(path.read_text().replace("{self.env.truth_space}", "{__import__('os').getcwd()}"))
 
 
-@pytest.mark.parametrize("change", [code, huge, nesting, climbing, link, pipe, binary, prompt_code])
+@pytest.mark.parametrize(
+    "change", [code, huge, nesting, climbing, link, pipe, binary, prompt_code, no_outcomes, half_a_character]
+)
 def test_a_hostile_domain_is_refused_by_name_and_the_others_are_not(tmp_path, monkeypatch, change):
     monkeypatch.chdir(tmp_path)
     imported, flaws = broken(tmp_path, change)

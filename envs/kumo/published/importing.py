@@ -306,7 +306,10 @@ def _shipped_counts(checkout: Path, env: str, name: str, level: str, imported: I
         if line.strip():
             try:
                 fields = parse_json(line)
-                counts[int(fields["seed"])] = len(fields["trajectories"][0]["actions"]) - 1
+                taken = fields["trajectories"][0]["actions"]
+                if not isinstance(taken, list) or not taken:
+                    raise ValueError(taken)
+                counts[int(fields["seed"])] = len(taken) - 1
             except (ValueError, KeyError, IndexError, TypeError):
                 what = f"line {number} of the published search cannot be read"
                 imported.warnings.append(Flaw("oracle", name, what, level))

@@ -7,7 +7,7 @@ The published domains are such modules: lists, sets and dictionaries of strings 
 from __future__ import annotations
 
 import ast
-import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,12 +15,23 @@ LARGEST = 256 * 1024
 """Bytes of a module; the largest published one has 35 kB."""
 DEEPEST = 12
 """Levels of nesting of a value; the published ones have five."""
+MOST_NUMBER = 1e15
+"""The largest number, of either sign."""
+_HALF = re.compile(r"[\ud800-\udfff]")
+"""Half a character, for which UTF-8 has no bytes."""
 
 
 class Names(tuple[Any, ...]):
     """What a set holds, in the order of the file, which Python's own sets forget."""
 
     __slots__ = ()
+
+
+def is_plain(value: object) -> bool:
+    """Whether a value is a text that UTF-8 can hold, or a number of the size of a measurement."""
+    if isinstance(value, str):
+        return not _HALF.search(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MOST_NUMBER
 
 
 class NotDataError(ValueError):
@@ -77,11 +88,9 @@ def _value(node: ast.expr, known: Mapping[str, Any], depth: int) -> Any:
     if depth > DEEPEST:
         raise NotDataError(f"line {node.lineno}: is nested more than {DEEPEST} levels deep")
     match node:
-        case ast.Constant(value=str() as value):
+        case ast.Constant(value=str() | int() | float() as value) if is_plain(value):
             return value
-        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool) and math.isfinite(value):
-            return value
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)) if math.isfinite(value):
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)) if is_plain(value):
             return -value
         case ast.List(elts=items):
             return [_value(item, known, depth + 1) for item in items]

@@ -63,7 +63,7 @@ def _action(name: Any, entry: Any, truths: Sequence[str], warnings: list[str]) -
     if not isinstance(name, str) or not isinstance(entry, dict):
         raise no_table
     kind, states = entry.get("type"), entry.get("states")
-    if not isinstance(kind, str) or not isinstance(states, dict):
+    if not isinstance(kind, str) or not isinstance(states, dict) or not states:
         raise no_table
     table = tuple(_states(name, states, truths, warnings))
     fits = _FITTING.get(kind)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from envs.kumo.domain import Action, Observation
+from envs.kumo.published.literals import is_plain
 from envs.kumo.published.outcomes import matching
 from envs.kumo.search import check_size
 from envs.kumo.task import Task
 
 _KEYS = ("truths", "actions", "observations", "seed", "valid_truth")
+MOST_SEED = 2**31 - 1
+"""A plan holds it as the index of a game."""
 
 
 UNKNOWN, AMBIGUOUS, ACCEPTED, SAME = REASONS = (
@@ -97,8 +99,8 @@ def _check(fields: Any, truths: frozenset[str], actions: Mapping[str, Action]) -
         raise BadLineError(f"has the valid truth {str(fields['valid_truth'])[:80]!r}, which is not among its truths")
     # True and False are whole numbers to Python, but no seeds.
     seed = fields["seed"]
-    if type(seed) is not int or seed < 0:
-        raise BadLineError("has a seed that is no whole number")
+    if type(seed) is not int or not 0 <= seed <= MOST_SEED:
+        raise BadLineError(f"has a seed that is no whole number up to {MOST_SEED:,}")
     _check_observations(fields["observations"], fields["actions"])
     try:
         check_size(len(fields["truths"]), len(fields["actions"]))
@@ -111,7 +113,7 @@ def _check_observations(shown: Any, actions: Collection[str]) -> None:
         raise BadLineError("does not have one observation for each action")
     for name, value in shown.items():
         parts = value if isinstance(value, list) else [value]
-        if not all(map(_plain, parts)):
+        if not all(map(is_plain, parts)):
             raise BadLineError(f"has an observation of {name!r} that is neither text nor number")
 
 
@@ -135,9 +137,3 @@ def _is_list_of_names(value: Any) -> bool:
     if not isinstance(value, list) or not value:
         return False
     return all(isinstance(name, str) for name in value)
-
-
-def _plain(value: Any) -> bool:
-    if isinstance(value, str):
-        return True
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -163,9 +163,10 @@ def _runs_at(checkout: str, relative: str, start: int, length: int) -> Sequence[
     try:
         runs = parse_json(line.decode("utf-8"))["trajectories"]
         for run in runs:
-            if not all(isinstance(text, str | None) for text in run["generated_text"]):
-                raise TypeError("a reply is no text")
-            run["generated_text"] = [_as_text(text) for text in run["generated_text"]]
+            replies = run["generated_text"]
+            if not isinstance(replies, list) or not all(isinstance(text, str | None) for text in replies):
+                raise TypeError("its replies are no list of texts")
+            run["generated_text"] = [_as_text(text) for text in replies]
             run["consumed_tokens"] = int(run["consumed_tokens"])
     except (ValueError, KeyError, TypeError) as cause:
         what = f"the line at byte {start:,} is damaged ({type(cause).__name__}: {cause})"

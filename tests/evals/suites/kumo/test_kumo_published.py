@@ -478,3 +478,14 @@ def test_a_transcript_is_replied_in_turn_and_its_tokens_come_with_the_last_reply
         asyncio.run(player.reply(Turn(episode, 3, ())))
     with pytest.raises(PlayerError, match="no transcript of pond easy task 9"):
         stored_run(str(tmp_path), "m", "pond", "easy", 9, 0)
+
+
+def test_replies_that_are_one_text_are_damage_and_not_read_letter_by_letter(tmp_path):
+    root = write_checkout(tmp_path / "checkout")
+    write_transcripts(root, "odd", "PondEnv", {0: [[reply("Path"), reply("Fox")]] * 5})
+    path = next((root / "results" / "odd").rglob("*.jsonl"))
+    line = json.loads(path.read_text())
+    line["trajectories"][0]["generated_text"] = "Path"
+    path.write_text(json.dumps(line))
+    with pytest.raises(PlayerError, match="its replies are no list of texts"):
+        stored_run(str(root), "odd", "pond", "easy", 0, 0)
