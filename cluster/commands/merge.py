@@ -17,6 +17,8 @@ from cluster.config.registry import class_of
 from cluster.engines.base import Engine, is_among
 from cluster.engines.batch.store import journal_of
 from cluster.errors import UserError
+from cluster.stopping.registration import KEPT_AS, joined_registration
+from cluster.storage.durable import write_durably
 from cluster.storage.provenance import mixtures
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.shard import part_of, read_shard
@@ -98,6 +100,8 @@ def _merge(target: Path, sources: Sequence[Path]) -> Joined:
     plan, reason = _whole_plan(runs[0].config, theirs)
     owners = _check_conflicts(runs)
     warnings += _check_versions(runs)
+    registration, unregistered = joined_registration(runs)
+    warnings += unregistered
     config = {**runs[0].config, "shard": None, "run_dir": str(directory.path)}
     _check_endings(runs)
     directory.claim()
@@ -109,6 +113,8 @@ def _merge(target: Path, sources: Sequence[Path]) -> Joined:
         directory.begin(plan, {"config.yaml": yaml.safe_dump(config, sort_keys=False, allow_unicode=True)})
         if len(plan) > len(directory.planned):
             directory.write_plan(plan)
+        if registration:
+            write_durably(directory.path / KEPT_AS, registration)
         # Money before the sessions, which say whose it is: a merge that was killed in between would take all for the target's.
         spending = _joined_spending(directory, others)
         if spending.total and spending != directory.spending:

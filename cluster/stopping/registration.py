@@ -138,6 +138,26 @@ def keep(run: Run, path: Path) -> str:
     return sha256(content)
 
 
+def joined_registration(runs: Sequence[Run]) -> tuple[bytes, list[str]]:
+    """The registration of runs that are joined, as a file; empty where there is none of all, which warnings tell.
+
+    Raises:
+        UserError: they have different ones.
+    """
+    kept = {run.path: run.path / KEPT_AS for run in runs}
+    contents = {path: read_bytes(file, _LARGEST) for path, file in kept.items() if file.exists()}
+    if not contents:
+        return b"", []
+    (first, content), *others = contents.items()
+    for path, other in others:
+        if other != content:
+            raise UserError(f"{path} and {first} have different preregistrations: {KEPT_AS}")
+    without = [str(path) for path in kept if path not in contents]
+    if without:
+        return b"", [f"played without the preregistration of {first}, so the merged run has none: {', '.join(without)}"]
+    return content, []
+
+
 def sha256(content: bytes) -> str:
     """What is published to prove later that a file has not changed."""
     return hashlib.sha256(content).hexdigest()

@@ -19,6 +19,7 @@ from cluster.commands.merge import _joined_spending, merge
 from cluster.commands.report import score_run
 from cluster.config.settings import load_settings
 from cluster.errors import UserError
+from cluster.stopping.registration import KEPT_AS, joined_registration
 from cluster.storage.provenance import read_versions, write_versions
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.spending import MergedPart, Spending, SpendingJournal, read_spending, write_spending
@@ -287,6 +288,31 @@ def test_money_of_copies_of_a_run_counts_once_as_of_its_latest_state_in_any_orde
     ids = [{"id": each} for part in into.merged for each in part.sessions]
     again = _joined_spending(SimpleNamespace(spending=into, sessions=ids, path=Path("played")), sources)
     assert again == into
+
+
+def test_a_registration_that_all_parts_have_is_that_of_the_whole(tmp_path):
+    runs = [SimpleNamespace(path=tmp_path / name) for name in "abc"]
+    for run in runs:
+        run.path.mkdir()
+    assert joined_registration(runs) == (b"", [])
+    for run in runs[:2]:
+        (run.path / KEPT_AS).write_bytes(b"one")
+    content, [warning] = joined_registration(runs)
+    assert content == b"" and warning.endswith(f"so the merged run has none: {runs[2].path}")
+    (runs[2].path / KEPT_AS).write_bytes(b"one")
+    assert joined_registration(runs) == (b"one", [])
+    (runs[1].path / KEPT_AS).write_bytes(b"other")
+    with pytest.raises(UserError, match=f"{runs[1].path} and {runs[0].path} have different preregistrations"):
+        joined_registration(runs)
+
+
+@pytest.mark.slow
+async def test_the_registration_of_the_parts_comes_along(play, tmp_path):
+    parts, target = [await play(str(part), f"shard={part}/2") for part in (1, 2)], tmp_path / "whole"
+    for part in parts:
+        (part / KEPT_AS).write_bytes(b"registered")
+    assert merge(target, parts).warnings == () and (target / KEPT_AS).read_bytes() == b"registered"
+    assert merge(target, parts).rows == 24
 
 
 def test_notes_of_the_parts_come_along_and_the_parts_keep_theirs(tmp_path):
