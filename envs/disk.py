@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Iterator
+import fcntl
+import os
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 _REFUSALS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG))
@@ -44,3 +46,37 @@ def whole_file(path: Path) -> Iterator[Path]:
         raise WriteError(error.errno, error.strerror or str(error), str(path)) from error
     finally:
         beside.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def own_folder(
+    folder: Path, names: Collection[str], is_ours: Callable[[], bool], *, folders: str = ""
+) -> Iterator[None]:
+    """A folder that one command writes files into, made where there is none; nobody else writes it meanwhile.
+
+    Args:
+        folder: The folder.
+        names: Of the files.
+        is_ours: Whether files of these names, where there are any, were written by the same command before.
+        folders: The name of a folder in it that is written, too.
+
+    Raises:
+        ValueError: files of these names are somebody else's, one of them is a link, or another command is at work.
+        OSError: it cannot be made.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (*names, folders):
+        if name and (folder / name).is_symlink():
+            raise ValueError(f"{folder / name}: is a link, and would be written through; remove it")
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(f"{folder}: another command is writing it") from None
+        there = [name for name in names if (folder / name).exists()]
+        if there and not is_ours():
+            raise ValueError(f"{folder}: its {there[0]} was not written by this command; name another folder")
+        yield
+    finally:
+        os.close(handle)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cluster.errors import RunFailedError, UserError, cannot_write
-from envs.disk import WriteError, exit_code, whole_file
+from envs.disk import WriteError, exit_code, own_folder, whole_file
 from envs.raven.files import official, write
 from envs.raven.generate import generate
 
@@ -45,3 +45,23 @@ def test_no_half_problem_is_left_on_a_full_disk(fails, tmp_path, monkeypatch):
     with pytest.raises(WriteError, match=r"RAVEN_1_train\.(npz|xml): cannot be written"):
         write(file, tmp_path / "RAVEN_1_train")
     assert not [*tmp_path.iterdir()]
+
+
+def test_a_folder_is_written_by_one_command_at_a_time_and_over_its_own_files_only(tmp_path):
+    folder = tmp_path / "new" / "out"
+    with own_folder(folder, ("a", "b"), lambda: False):
+        (folder / "b").write_text("ours")
+        with pytest.raises(ValueError, match="another command is writing it"), own_folder(folder, ("a",), lambda: True):
+            pass
+    with (
+        pytest.raises(ValueError, match="its b was not written by this command"),
+        own_folder(folder, ("a", "b"), lambda: False),
+    ):
+        pass
+    for names in (("a", "b"), ("c",)):
+        with own_folder(folder, names, lambda: "b" in names):
+            pass
+    (folder / "in").symlink_to(tmp_path)
+    for names, inner in ((("in",), ""), (("a",), "in")):
+        with pytest.raises(ValueError, match="in: is a link"), own_folder(folder, names, lambda: True, folders=inner):
+            pass

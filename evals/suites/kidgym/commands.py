@@ -8,6 +8,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from envs.disk import own_folder
+
 if TYPE_CHECKING:
     from evals.suites.kidgym.published_environment.process import EnvironmentProcess
     from evals.suites.kidgym.published_environment.recording import RecordedGame
@@ -50,7 +52,7 @@ def _positive(text: str) -> int:
 def main(args: argparse.Namespace) -> int:
     """Run the parsed command; returns the exit code, 2 for bad input and 1 where games could not be made."""
     from evals.suites.kidgym.published_environment.process import EnvironmentProcess, PublishedEnvironmentError
-    from evals.suites.kidgym.published_environment.recording import PICTURES
+    from evals.suites.kidgym.published_environment.recording import ABOUT, INDEX, PICTURES, is_recording
 
     checkout = args.checkout.absolute()
     if not (checkout / "tasks" / "__init__.py").is_file():
@@ -66,10 +68,11 @@ def main(args: argparse.Namespace) -> int:
         return 2
     process = EnvironmentProcess(str(checkout), args.python, args.seconds)
     try:
-        process.start()
-        (args.out / PICTURES).mkdir(parents=True, exist_ok=True)
-        return _record(args, process)
-    except (PublishedEnvironmentError, OSError) as error:
+        with own_folder(args.out, (ABOUT, INDEX), lambda: is_recording(args.out), folders=PICTURES):
+            process.start()
+            (args.out / PICTURES).mkdir(exist_ok=True)
+            return _record(args, process)
+    except (PublishedEnvironmentError, ValueError, OSError) as error:
         print(f"kidgym record: {error}", file=sys.stderr)
         return 2
     finally:

@@ -8,12 +8,14 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envs.disk import exit_code
+from envs.disk import exit_code, own_folder
 
 if TYPE_CHECKING:
     from evals.suites.multistar.published_questions.reader import Import
     from evals.suites.multistar.published_questions.store import Stored
 
+WARNINGS = "warnings.txt"
+"""In the folder: all that was left out or is doubtful."""
 MOST_NAMED = 20
 """Lines of one kind on the terminal; all stand in the folder."""
 
@@ -67,20 +69,20 @@ def _describe(args: argparse.Namespace) -> int:
 
 def _import(args: argparse.Namespace) -> int:
     from evals.suites.multistar.published_questions.reader import import_checkout
-    from evals.suites.multistar.published_questions.store import write_questions
+    from evals.suites.multistar.published_questions.store import INDEX, PICTURES, holds_questions, write_questions
 
     try:
         if not args.checkout.is_dir():
             raise ValueError(f"{args.checkout}: there is no such folder")
-        args.folder.mkdir(parents=True, exist_ok=True)
-        found = import_checkout(args.checkout, args.folder)
-        if not found.questions:
-            raise ValueError(f"{args.checkout}: no question could be read; the first: {_safe(found.left_out[0])}")
-        write_questions(args.folder, found.questions)
+        with own_folder(args.folder, (INDEX, WARNINGS), lambda: holds_questions(args.folder), folders=PICTURES):
+            found = import_checkout(args.checkout, args.folder)
+            if not found.questions:
+                raise ValueError(f"{args.checkout}: no question could be read; the first: {_safe(found.left_out[0])}")
+            write_questions(args.folder, found.questions)
+            _report(found, args.folder)
     except (ValueError, OSError) as error:
         print(f"multistar import: {error}", file=sys.stderr)
         return exit_code(error)
-    _report(found, args.folder)
     return 1 if found.left_out else 0
 
 
@@ -92,7 +94,7 @@ def _report(found: Import, folder: Path) -> None:
     lines = [*notes, *left_out]
     for question in doubtful:
         lines.append(f"doubtful key: {question.file}: {'; '.join(question.doubts)}")
-    warnings = folder / "warnings.txt"
+    warnings = folder / WARNINGS
     text = "".join(f"{_safe(line)}\n" for line in lines)
     warnings.write_text(text, encoding="utf-8")
     for line in (*notes, *left_out[:MOST_NAMED]):

@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from envs.disk import whole_file
 from envs.file_picture import FilePicture
-from envs.files import read_bytes, read_json, read_json_lines
+from envs.files import FileError, read_bytes, read_json, read_json_lines
 from evals.suites.kidgym.published_environment.process import EnvironmentProcess, PublishedEnvironmentError, Seen
 from evals.types import stable_hash, stable_seed
 
@@ -77,12 +78,22 @@ def record_game(process: EnvironmentProcess, folder: Path, task: str, level: int
     return RecordedGame(task, level, index, seed, seen.goal, seen.actions, picture.digest, seen.budget)
 
 
+def is_recording(folder: Path) -> bool:
+    """Whether a folder holds a recording, or what a command has left of one that was killed."""
+    try:
+        about = read_json(folder / ABOUT)
+    except FileError:
+        return False
+    return isinstance(about, dict) and about.keys() == {"checkout", "seconds", "versions"}
+
+
 def write_recording(folder: Path, process: EnvironmentProcess, games: list[RecordedGame]) -> None:
     """Write the index, and what is known of the environment."""
     about = {"checkout": checkout_digest(process.checkout), "seconds": process.seconds, "versions": process.about}
-    (folder / ABOUT).write_text(json.dumps(about, sort_keys=True) + "\n", encoding="utf-8")
     lines = [json.dumps(asdict(game), sort_keys=True) + "\n" for game in games]
-    (folder / INDEX).write_text("".join(lines), encoding="utf-8")
+    for name, text in ((ABOUT, json.dumps(about, sort_keys=True) + "\n"), (INDEX, "".join(lines))):
+        with whole_file(folder / name) as beside:
+            beside.write_text(text, encoding="utf-8")
 
 
 @functools.lru_cache(maxsize=4)

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, get_args
 
+from envs.disk import whole_file
 from envs.file_picture import FilePicture
 from envs.files import read_bytes, read_json_lines
 from envs.raven import configuration_named
@@ -54,6 +55,16 @@ class Stored:
     said: tuple[str, ...] = ()
     """The options as later questions of a chain are told them."""
 
+    def __post_init__(self) -> None:
+        """See that it can be written.
+
+        Raises:
+            ValueError: a text holds half a character.
+        """
+        for text in (self.node, self.text, *self.options, self.file, self.subject, *self.said):
+            if isinstance(text, str) and any("\ud800" <= sign <= "\udfff" for sign in text):
+                raise ValueError(f"{text[:40]!r} holds half a character")
+
     def of_puzzle(self, puzzle: int) -> Stored:
         """The same question under another puzzle number."""
         return dataclasses.replace(self, puzzle=puzzle)
@@ -66,7 +77,18 @@ Puzzles = Mapping[tuple[str, str], Sequence[Sequence[Stored]]]
 def write_questions(folder: Path, questions: Iterable[Stored]) -> None:
     """Write the index."""
     lines = [json.dumps(asdict(question), sort_keys=True, ensure_ascii=False) + "\n" for question in questions]
-    (folder / INDEX).write_text("".join(lines), encoding="utf-8")
+    with whole_file(folder / INDEX) as beside:
+        beside.write_text("".join(lines), encoding="utf-8")
+
+
+def holds_questions(folder: Path) -> bool:
+    """Whether a folder's index begins with an imported question."""
+    try:
+        _, fields = next(read_json_lines(folder / INDEX))
+        _stored(fields)
+    except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
+        return False
+    return True
 
 
 @functools.lru_cache(maxsize=4)

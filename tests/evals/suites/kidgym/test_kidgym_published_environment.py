@@ -615,3 +615,12 @@ def test_a_recording_is_not_replaced_by_one_with_fewer_games(checkout, tmp_path,
     for task, levels, episodes, lost in (("SE", ("1",), 3, 3), ("CL", ("2",), 3, 3), ("CL", ("1",), 2, 1)):
         assert record(checkout, out, task, levels=levels, episodes=episodes) == 2
         assert f"holds {lost} games that this recording would remove" in capsys.readouterr().err
+
+
+def test_files_of_others_are_not_recorded_over(checkout, tmp_path, capsys):
+    for name in ("games.jsonl", "recording.json"):
+        mine = tmp_path / f"mine {name}"
+        mine.mkdir()
+        (mine / name).write_text('{"mine": 1}\n')
+        assert record(checkout, mine, "CL") == 2 and (mine / name).read_text() == '{"mine": 1}\n'
+        assert f"its {name} was not written by this command" in capsys.readouterr().err

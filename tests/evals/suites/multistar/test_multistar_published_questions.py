@@ -479,6 +479,31 @@ def bad_file(checkout, name, content):
     path.write_bytes(content)
 
 
+def test_a_question_of_half_a_character_costs_itself_only(checkout, tmp_path, capsys):
+    write_direct(
+        checkout, [*DIRECT, direct("Which \ud800?", ["It", "That"], "A"), direct("Which?", ["\udfff", "That"], "A")]
+    )
+    assert imported(checkout, tmp_path / "all") == 1
+    told = capsys.readouterr()
+    assert "2 left out" in told.out and told.err.count("holds half a character") == 2
+
+
+def test_files_of_others_are_not_written_over_nor_links_followed(checkout, tmp_path, capsys):
+    for name in ("questions.jsonl", "warnings.txt"):
+        mine = tmp_path / f"mine {name}"
+        mine.mkdir()
+        (mine / name).write_text("my own\n")
+        assert imported(checkout, mine) == 2 and (mine / name).read_text() == "my own\n"
+        assert f"its {name} was not written by this command" in capsys.readouterr().err
+    for name in ("questions.jsonl", "warnings.txt", "pictures"):
+        linked = tmp_path / f"linked {name}"
+        linked.mkdir()
+        (linked / name).symlink_to(tmp_path / "elsewhere")
+        assert imported(checkout, linked) == 2 and not (tmp_path / "elsewhere").exists()
+        assert "is a link" in capsys.readouterr().err
+    assert [imported(checkout, tmp_path / "own") for _ in range(2)] == [0, 0], "an import may be made anew"
+
+
 def test_one_bad_file_or_line_never_refuses_a_folder_and_each_is_named(checkout, tmp_path, capsys):
     outside = tmp_path / "secret.png"
     picture(outside)
