@@ -8,8 +8,8 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse
-from starlette.routing import Route
-from starlette.testclient import TestClient
+from starlette.routing import Route, WebSocketRoute
+from starlette.testclient import TestClient, WebSocketDenialResponse
 
 from cluster.errors import UserError
 from cluster.listening import address_of, listen
@@ -81,3 +81,19 @@ def test_a_server_is_addressed_by_its_names_and_by_ip_addresses(host, status):
     assert answered.status_code == status
     if status == 400:
         assert answered.text == "This server is not known under this host name: use the address that it has printed."
+
+
+def test_another_name_opens_no_websocket_either():
+    route = WebSocketRoute("/", said_yes)
+    client = TestClient(Starlette(routes=[route], middleware=[Middleware(KnownHosts, hosts=["known"])]))
+    with client.websocket_connect("/", headers={"Host": "known"}) as connection:
+        assert connection.receive_text() == "yes"
+    with pytest.raises(WebSocketDenialResponse) as refused, client.websocket_connect("/", headers={"Host": "unknown"}):
+        pass
+    assert refused.value.status_code == 400
+
+
+async def said_yes(connection):
+    await connection.accept()
+    await connection.send_text("yes")
+    await connection.close()

@@ -306,7 +306,6 @@ def test_a_registration_that_all_parts_have_is_that_of_the_whole(tmp_path):
         joined_registration(runs)
 
 
-@pytest.mark.slow
 async def test_the_registration_of_the_parts_comes_along(play, tmp_path):
     parts, target = [await play(str(part), f"shard={part}/2") for part in (1, 2)], tmp_path / "whole"
     for part in parts:

@@ -332,6 +332,9 @@ async def test_reviews_of_older_versions_are_read_by_the_order_of_the_criteria(t
     fewer = dataclasses.replace(study, plan=study.plan.model_copy(update={"criteria": (clear,)}))
     with pytest.raises(FileError, match=r"a review answers 2 criteria, where study\.yaml has 1: restore"):
         await taken_by(fewer, one, GAMES, None)
+    more = dataclasses.replace(study, plan=study.plan.model_copy(update={"criteria": (right, clear, right)}))
+    with pytest.raises(FileError, match=r"a review answers 2 criteria, where study\.yaml has 3: restore"):
+        await taken_by(more, one, GAMES, None)
     for asked in ("right", ["right"], [1, 2]):
         path.write_text(json.dumps({"item": one.games[0], **old, "asked": asked}) + "\n")
         with pytest.raises(FileError, match="line 1 is no answer"):
