@@ -8,8 +8,6 @@ from cluster.errors import UserError
 
 ALL_ADDRESSES = ("", "0.0.0.0", "::")
 """Hosts that stand for all addresses of this machine."""
-THIS_MACHINE_ALONE = ("127.0.0.1", "::1", "localhost")
-"""Hosts at which no other machine reaches a server."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -37,3 +35,8 @@ def address_of(host: str, port: int, of_all: str = "localhost") -> str:
         host = of_all
     is_ipv6 = ":" in host
     return f"http://[{host}]:{port}" if is_ipv6 else f"http://{host}:{port}"
+
+
+def names_of(host: str) -> set[str]:
+    """The names, in lower case, by which a server that listens there may be addressed, beside IP addresses."""
+    return {"localhost", socket.gethostname().lower(), host.lower()}

@@ -49,24 +49,22 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def own_folder(
-    folder: Path, names: Collection[str], is_ours: Callable[[], bool], *, folders: str = ""
-) -> Iterator[None]:
+def own_folder(folder: Path, names: Collection[str], is_ours: Callable[[], bool], inner: str) -> Iterator[None]:
     """A folder that one command writes files into, made where there is none; nobody else writes it meanwhile.
 
     Args:
         folder: The folder.
         names: Of the files.
         is_ours: Whether files of these names, where there are any, were written by the same command before.
-        folders: The name of a folder in it that is written, too.
+        inner: The name of a folder in it that is written, too.
 
     Raises:
         ValueError: files of these names are somebody else's, one of them is a link, or another command is at work.
         OSError: it cannot be made.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (*names, folders):
-        if name and (folder / name).is_symlink():
+    for name in (*names, inner):
+        if (folder / name).is_symlink():
             raise ValueError(f"{folder / name}: is a link, and would be written through; remove it")
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

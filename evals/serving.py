@@ -17,6 +17,8 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.config import WSProtocolType
 
+THIS_MACHINE_ALONE: Final = ("127.0.0.1", "::1", "localhost")
+"""Hosts at which no other machine reaches a server."""
 GRACE_SECONDS: Final = 2
 """Without a limit, a client that never ends its request keeps the server running."""
 TOLD_EVERY: Final = 60.0
@@ -74,7 +76,8 @@ def is_known_host(headers: Collection[str], hosts: Collection[str]) -> bool:
     """Whether a request has one ``Host`` header, and it holds an IP address or one of the names."""
     if len(headers) != 1:
         return False
-    found = _HOST.fullmatch(next(iter(headers)))
+    [header] = headers
+    found = _HOST.fullmatch(header)
     if found is None:
         return False
     if found["name"] is not None and found["name"].lower() in hosts:

@@ -23,16 +23,16 @@ from cluster.errors import UserError
 from cluster.storage.lock import writer_of
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
-from envs.files import FileError, open_regular
+from envs.files import FileError, is_unicode, open_regular
 from envs.files.archive import MOST_ARCHIVE_BYTES, MOST_MEMBER_BYTES
 from envs.printable import printable
 from evals.exchange.carried import check_of
 from evals.imports.every_eval_ever import read_every_eval_ever
 from evals.imports.inspect_log import read_inspect
-from evals.imports.reading import Shape, is_unicode, read_as
+from evals.imports.reading import Shape, read_as
 from evals.imports.rows import ledger_rows, planned_episode
 from evals.imports.scores import LEAST_CHECKED, check_scores
-from evals.imports.transcripts import Transcript, plan_by_key, planned_for, replay
+from evals.imports.transcripts import Key, Transcript, key_of, plan_by_key, planned_for, replay
 from evals.ledger.parts import LedgerDamagedError
 from evals.ledger.sound_rows import checked_rows
 from evals.suite import Suite, built_in_names, ledger_columns, plan_for
@@ -45,8 +45,6 @@ READERS: Mapping[str, tuple[str, Reader]] = {
     ".json": ("every_eval_ever", read_every_eval_ever),
 }
 """By the ending of a file's name: the format and what reads it."""
-GAME = ("suite", "task", "level", "mode", "index", "repeat")
-"""What tells a player's games apart."""
 AT_ONCE = 200
 """Most episodes that become rows together."""
 BYTES_AT_ONCE = MOST_MEMBER_BYTES
@@ -88,8 +86,8 @@ class _Imported:
     """Of logs of other harnesses: the whole name of each player's model."""
     replied: set[str] = field(default_factory=set)
     """Ids of the episodes that these logs have replies of."""
-    _games: set[tuple[object, ...]] = field(default_factory=set)
-    """Who plays which game."""
+    _games: set[tuple[str, Key]] = field(default_factory=set)
+    """Players with the games that they play."""
 
     def add_episodes(self, episodes: Sequence[Episode], path: Path) -> None:
         """Note planned episodes.
@@ -100,7 +98,7 @@ class _Imported:
         for episode in episodes:
             if self.plan.setdefault(episode.id, episode) is not episode:
                 raise FileError(path, f"holds episode {episode.id}, which was imported already")
-            game = (episode.player, *(getattr(episode, name) for name in GAME))
+            game = (episode.player, key_of(episode))
             if game in self._games:
                 raise FileError(
                     path,

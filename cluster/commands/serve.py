@@ -18,7 +18,7 @@ from cluster.commands.run import play_on_cluster, run_and_show
 from cluster.config.settings import Settings, check_pictures, load_settings
 from cluster.console import warn
 from cluster.errors import UserError
-from cluster.listening import THIS_MACHINE_ALONE, address_of, listen
+from cluster.listening import address_of, listen, names_of
 from cluster.observe.progress import Progress
 from cluster.observe.run_statistics import RunStatistics
 from cluster.observe.tracker import Watcher
@@ -29,6 +29,7 @@ from cluster.serve.limits import Limits
 from cluster.serve.web import Web
 from cluster.stopping.watch import StopWatch
 from cluster.storage.run_directory import RunDirectory
+from evals.serving import THIS_MACHINE_ALONE
 from evals.types import Episode
 
 if TYPE_CHECKING:
@@ -140,8 +141,8 @@ async def _serve(
     else:
         token = token_of(options.token_file)
         listener = listen(options.host, options.port)
-        hosts = {"localhost", socket.gethostname().lower(), options.host.lower()}
-        app = Web(games, player, feedback).app(token, hosts, tools.over_http() if tools is not None else None)
+        mcp = tools.over_http() if tools is not None else None
+        app = Web(games, player, feedback).app(token, names_of(options.host), mcp)
         address = address_of(options.host, listener.getsockname()[1], of_all=socket.gethostname())
         progress.say(_invitation(address, token, options.token_file, games.left, tools is not None))
         if options.host not in THIS_MACHINE_ALONE:

@@ -6,7 +6,6 @@ import argparse
 import functools
 import math
 import secrets
-import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import urlencode
@@ -19,7 +18,7 @@ from cluster.commands.export import UNFINISHED, check_new, whole_or_nothing
 from cluster.config.plan import make_suite
 from cluster.console import say, warn
 from cluster.errors import UserError
-from cluster.listening import address_of, listen
+from cluster.listening import address_of, listen, names_of
 from cluster.storage.lock import writer_of
 from cluster.storage.stop_rule import RULE
 from cluster.storage.stored_run import Run, read_sessions
@@ -80,8 +79,7 @@ def main(options: argparse.Namespace) -> int:
     runs = f"{len(index.runs)} runs" if len(index.runs) > 1 else str(index.runs[0].path)
     say(f"showing {runs} at\n\n    {address}\n\nCtrl-C ends.")
     viewer.watch()
-    hosts = {"localhost", socket.gethostname().lower(), options.host.lower()}
-    app = make_app(viewer, token, f"raycade_{port}", hosts, [*notes.routes(), *study.routes()])
+    app = make_app(viewer, token, f"raycade_{port}", names_of(options.host), [*notes.routes(), *study.routes()])
     config = server_config(app, log_level="warning", lifespan="off")
     try:
         uvicorn.Server(config).run(sockets=[listener])

@@ -13,14 +13,14 @@ import uvicorn
 
 from cluster.console import say, show, warn
 from cluster.errors import UserError
-from cluster.listening import THIS_MACHINE_ALONE, address_of, listen
+from cluster.listening import address_of, listen, names_of
 from cluster.people.export import RESULTS, export
 from cluster.people.folder import add_participants, locked, new_study, open_study, write_links
 from envs.files import FileError
 from evals.people.journal import Journal
 from evals.people.server import StudyServer
 from evals.people.study import TEXTS, Study
-from evals.serving import server_config
+from evals.serving import THIS_MACHINE_ALONE, server_config
 
 _PLACEHOLDER: Final = re.compile(r"^[^`\n]*\[[^\]\n]+\](?!\()", re.MULTILINE)
 """Words in brackets that no link follows: what the texts of a new study leave to be filled in."""
@@ -69,7 +69,7 @@ def _serve(options: argparse.Namespace) -> None:
             warn(
                 f"--host={options.host}: links and answers cross the network unencrypted; put a server with TLS before it"
             )
-        hosts = {"localhost", socket.gethostname().lower(), options.host.lower()}
+        hosts = names_of(options.host)
         if public.hostname:
             hosts.add(public.hostname)
         app = StudyServer(opened.study, opened.games, opened.check_games).app(hosts)

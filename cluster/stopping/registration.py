@@ -139,7 +139,10 @@ def keep(run: Run, path: Path) -> str:
 
 
 def joined_registration(runs: Sequence[Run]) -> tuple[bytes, list[str]]:
-    """The registration of runs that are joined, as a file; empty where there is none of all, which warnings tell.
+    """The file of the registration that all of these runs have, which are joined; empty where some have none, which is told.
+
+    Returns:
+        The file, and warnings.
 
     Raises:
         UserError: they have different ones.

@@ -15,7 +15,16 @@ The parsers are libraries: PyYAML, json, tomllib, defusedxml, zipfile, numpy. Th
     parquet   Parquet files                            archive zip archives, member by member
 """
 
-from envs.files.data import Bounds, parse_json, parse_yaml, read_json, read_json_lines, read_toml, read_yaml
+from envs.files.data import (
+    Bounds,
+    is_unicode,
+    parse_json,
+    parse_yaml,
+    read_json,
+    read_json_lines,
+    read_toml,
+    read_yaml,
+)
 from envs.files.regular import (
     FileError,
     MissingFileError,
@@ -35,6 +44,7 @@ __all__ = [
     "MissingFileError",
     "absolute_path",
     "home_folder",
+    "is_unicode",
     "open_regular",
     "parse_json",
     "parse_yaml",

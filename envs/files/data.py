@@ -147,6 +147,15 @@ def _finite(text: str) -> float:
     return number
 
 
+def is_unicode(value: object) -> bool:
+    """Whether all texts in a JSON value can be written in UTF-8; JSON can hold halves of surrogate pairs."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 # --- YAML ------------------------------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -35,15 +34,6 @@ def read_as(shape: type[S], value: object, place: object) -> S:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         name = ".".join(str(part)[:60] for part in first["loc"]) or "the whole file"
         raise FileError(place, f"{name}: {first['msg']}") from None
-
-
-def is_unicode(value: object) -> bool:
-    """Whether all texts in a JSON value can be written in UTF-8; JSON can hold halves of surrogate pairs."""
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def texts_of(content: Any) -> str:

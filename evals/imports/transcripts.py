@@ -166,7 +166,7 @@ def planned_for(transcript: Transcript, plan: Mapping[Key, Episode]) -> Episode:
         FileError: there is none, or it has another seed.
     """
     key = transcript.key
-    episode = plan.get((key.suite, key.task, key.level, key.mode, key.index, key.repeat))
+    episode = plan.get(key_of(key))
     named = f"{key.suite}, {key.task}, level {key.level}, {key.mode}, game {key.index}, repeat {key.repeat}"
     if episode is None:
         raise FileError(transcript.place, f"{named} is not in the plan of these settings")
@@ -177,7 +177,12 @@ def planned_for(transcript: Transcript, plan: Mapping[Key, Episode]) -> Episode:
 
 def plan_by_key(plan: Sequence[Episode]) -> dict[Key, Episode]:
     """Planned episodes by what transcripts call them."""
-    return {(each.suite, each.task, each.level, each.mode, each.index, each.repeat): each for each in plan}
+    return {key_of(each): each for each in plan}
+
+
+def key_of(game: Episode | GameKey) -> Key:
+    """What tells a player's games apart."""
+    return game.suite, game.task, game.level, game.mode, game.index, game.repeat
 
 
 def _text_of(message: Message) -> str:

@@ -139,16 +139,18 @@ def _entries(path: Path) -> Iterator[Entry]:
 
 
 def _entry(value: Any) -> Entry:
-    choices = value["choices"]
-    asked = value.get("asked", [])
-    are_lists = _is_list_of_texts(choices) and _is_list_of_texts(asked) and len(asked) in (0, len(choices))
-    if not isinstance(value["item"], str) or type(value["step"]) is not int or not are_lists:
+    item, step = value["item"], value["step"]
+    choices, asked = value["choices"], value.get("asked", [])
+    visible, hidden = float(value["visible"]), float(value["hidden"])
+    names_its_place = isinstance(item, str) and type(step) is int
+    says_what_was_chosen = _is_list_of_texts(choices) and _is_list_of_texts(asked)
+    if not names_its_place or not says_what_was_chosen:
         raise ValueError("an answer names its item, its step and what was chosen")
-    times = {name: float(value[name]) for name in ("visible", "hidden")}
-    if not all(0 <= time < math.inf for time in times.values()):
+    if asked and len(asked) != len(choices):
+        raise ValueError("a review answers each criterion once")
+    if not 0 <= visible < math.inf or not 0 <= hidden < math.inf:
         raise ValueError("an answer takes 0 seconds or more")
-    ignored = int(value["ignored"])
-    return Entry(value["item"], value["step"], tuple(choices), **times, ignored=ignored, asked=tuple(asked))
+    return Entry(item, step, tuple(choices), visible, hidden, int(value["ignored"]), tuple(asked))
 
 
 def _is_list_of_texts(value: object) -> bool:

@@ -66,8 +66,6 @@ class _Current:
     parts: tuple[Part, ...] = ()
     session: Session | None = None
     questions: Questions | None = None
-    asked: tuple[str, ...] = ()
-    """Keys of the criteria of a review."""
 
     @property
     def key(self) -> str:
@@ -119,7 +117,10 @@ class Seat:
                 raise RefusedError(answer.key)
             texts = _chosen_texts(answer.choices, current.choices)
             times = (answer.visible, answer.hidden)
-            entry = Entry(current.item.key, current.step, texts, *times, answer.ignored, current.asked)
+            asked: tuple[str, ...] = ()
+            if current.item.kind == "review":
+                asked = tuple(criterion.key for criterion in self._study.plan.criteria)
+            entry = Entry(current.item.key, current.step, texts, *times, answer.ignored, asked)
             # should anything fail from here on, the next request begins anew from the journal
             self._current = None
             await asyncio.to_thread(self._journal.add, entry)
@@ -213,15 +214,13 @@ class Seat:
         told = (f"Choices:\n{listed}",) if listed else ()
         stage = f"Kind of question: {turn.episode.task}, {turn.episode.level}"
         shown = dataclasses.replace(question, shown=(stage, *question.shown, *told), for_models=False)
-        criteria = self._study.plan.criteria
         asks = [
             {"name": each.name, "text": each.question, "options": [*YES_NO], "captions": ["Yes", "No"]}
-            for each in criteria
+            for each in self._study.plan.criteria
         ]
         answer = f"Answer given: {captions.get(given, given) or 'none'}"
         state = self._with_help({**texts_state(shown), "given": answer, "asks": asks})
-        asked = tuple(each.key for each in criteria)
-        return _Current(item, 0, (YES_NO,) * len(asks), state, all_parts(shown), asked=asked)
+        return _Current(item, 0, (YES_NO,) * len(asks), state, all_parts(shown))
 
     def _with_help(self, state: dict[str, Any]) -> dict[str, Any]:
         return {**state, "help": rendered(self._study.texts.get("instructions", ""))}

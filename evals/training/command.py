@@ -16,9 +16,6 @@ from envs.printable import printable
 _SETTINGS: Final = "of the suite and of training, as KEY=VALUE: domains=[medical] reward=regret"
 
 
-LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Of ``raycade environment``."""
     parser.description = (
@@ -71,7 +68,7 @@ def _serve_openenv(options: argparse.Namespace) -> None:
     import uvicorn
 
     from evals.players import RandomPlayer
-    from evals.serving import server_config
+    from evals.serving import THIS_MACHINE_ALONE, server_config
     from evals.suite import play_episode
     from evals.training.games import TrainingGames
     from evals.training.openenv_server import app_of
@@ -80,7 +77,7 @@ def _serve_openenv(options: argparse.Namespace) -> None:
     # What is compiled or read at its first use takes longer than a client waits for a reply.
     asyncio.run(play_episode(games.suite, games.suite.plan()[0], RandomPlayer()))
     # Where it listens to others, its name there is the user's affair.
-    hosts = ["localhost"] if options.host in LOOPBACK else None
+    hosts = ["localhost"] if options.host in THIS_MACHINE_ALONE else None
     app = app_of(games, options.sessions, hosts=hosts)
     config = server_config(app, ws="auto", host=options.host, port=options.port, log_level="warning")
     with contextlib.suppress(KeyboardInterrupt):  # the way to end it

@@ -372,7 +372,10 @@ def test_mains_of_exchange(said, monkeypatch, tmp_path):
     found = import_run._Imported(Thing(said, "directory"))
     one, same, again = (planned_game(id) for id in ("1", "1", "2"))
     found.add_episodes([one], Path("a"))
-    others = [planned_game(name, **{name: "other"}) for name in ("player", *import_run.GAME)]
+    others = [
+        planned_game(name, **{name: "other"})
+        for name in ("player", "suite", "task", "level", "mode", "index", "repeat")
+    ]
     for what in (one, same, again, *others):
         said.tried("episode", found.add_episodes, [what], Path("b"))
     for section in ({"x": 1}, {"x": 1}, {"x": 2}):

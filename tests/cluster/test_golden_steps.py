@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import contextlib
 import dataclasses
+import socket
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -611,7 +612,7 @@ def test_steps_of_the_viewer(said, monkeypatch, tmp_path):
             patch.setattr(view, "EpisodeIndex", said.calls("EpisodeIndex", index))
             patch.setattr(view, "user_name", lambda: "user")
             patch.setattr(view.secrets, "token_urlsafe", lambda count: f"token{count}")
-            patch.setattr(view.socket, "gethostname", lambda: "HERE")
+            patch.setattr(socket, "gethostname", lambda: "HERE")
             patch.setattr(view, "listen", said.calls("listen", SimpleNamespace(getsockname=lambda: ("", 8080))))
             patch.setattr(view, "ViewerNotes", said.calls("notes", Thing(said, "notes", routes=lambda: ["of notes"])))
             patch.setattr(view, "StudyPage", said.calls("study", Thing(said, "study", routes=lambda: ["of studies"])))

@@ -49,19 +49,22 @@ def test_no_half_problem_is_left_on_a_full_disk(fails, tmp_path, monkeypatch):
 
 def test_a_folder_is_written_by_one_command_at_a_time_and_over_its_own_files_only(tmp_path):
     folder = tmp_path / "new" / "out"
-    with own_folder(folder, ("a", "b"), lambda: False):
+    with own_folder(folder, ("a", "b"), lambda: False, "in"):
         (folder / "b").write_text("ours")
-        with pytest.raises(ValueError, match="another command is writing it"), own_folder(folder, ("a",), lambda: True):
+        with (
+            pytest.raises(ValueError, match="another command is writing it"),
+            own_folder(folder, ("a",), lambda: True, "in"),
+        ):
             pass
     with (
         pytest.raises(ValueError, match="its b was not written by this command"),
-        own_folder(folder, ("a", "b"), lambda: False),
+        own_folder(folder, ("a", "b"), lambda: False, "in"),
     ):
         pass
     for names in (("a", "b"), ("c",)):
-        with own_folder(folder, names, lambda: "b" in names):
+        with own_folder(folder, names, lambda: "b" in names, "in"):
             pass
     (folder / "in").symlink_to(tmp_path)
-    for names, inner in ((("in",), ""), (("a",), "in")):
-        with pytest.raises(ValueError, match="in: is a link"), own_folder(folder, names, lambda: True, folders=inner):
+    for names, inner in ((("in",), "other"), (("a",), "in")):
+        with pytest.raises(ValueError, match="in: is a link"), own_folder(folder, names, lambda: True, inner):
             pass

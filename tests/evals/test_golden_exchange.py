@@ -16,6 +16,7 @@ import pytest
 import yaml
 from PIL import Image
 
+from envs.files import is_unicode
 from evals.conversation import PlayedTurn, Record
 from evals.errors import SuiteError
 from evals.exchange import huggingface
@@ -30,7 +31,7 @@ from evals.exchange.source import as_text, game_key, messages_of, safe_name, sou
 from evals.imports import inspect_log
 from evals.imports.every_eval_ever import read_every_eval_ever
 from evals.imports.inspect_log import read_inspect
-from evals.imports.reading import Shape, Tokens, is_unicode, read_as, texts_of
+from evals.imports.reading import Shape, Tokens, read_as, texts_of
 from evals.imports.rows import ledger_rows, planned_episode
 from evals.imports.scores import _same, check_scores
 from evals.imports.transcripts import GameKey, Transcript, TranscriptPlayer, plan_by_key, planned_for, replay

@@ -144,7 +144,7 @@ def _lines(content: bytes) -> Iterator[bytes]:
 
 
 _OPENAI_FAILURES: Mapping[str, int] = {"token_limit_exceeded": 429, "rate_limit_exceeded": 429, "internal_error": 500}
-"""Statuses of a job's failures that may pass, by OpenAI's codes: too much waits already, or it broke."""
+"""Statuses of a job's failures that may pass, by OpenAI's codes: too many requests wait already, or an error of its own."""
 
 
 def _openai_failure(job: Any) -> JobFailedError:
@@ -152,12 +152,13 @@ def _openai_failure(job: Any) -> JobFailedError:
     errors: list[Any] = []
     if job.errors:
         errors = job.errors.data or []
-    codes = [str(getattr(error, "code", None) or "") for error in errors]
-    why = "; ".join(
-        " ".join(filter(None, (str(error.message), code))) for error, code in zip(errors, codes, strict=True)
-    )
-    may_pass = [_OPENAI_FAILURES[code] for code in codes if code in _OPENAI_FAILURES]
-    return JobFailedError(why, may_pass[0] if may_pass else 400)
+    said = []
+    status = 400
+    for error in errors:
+        code = str(getattr(error, "code", None) or "")
+        said.append(f"{error.message} {code}".strip())
+        status = _OPENAI_FAILURES.get(code, status)
+    return JobFailedError("; ".join(said), status)
 
 
 def _openai_answer(text: bytes) -> tuple[str, Mapping[str, Any]]:
@@ -220,9 +221,10 @@ class AnthropicBatches:
             raise EndpointError("the batch's results lie at another address than the endpoint's", 403)
         content = await self._batches.with_raw_response.results(batch)
         found: Answers = {}
+        prefix = _prefix_of(key)
         for line in _lines(await content.read()):
-            turn, answer = _anthropic_answer(line)
-            _note(found, turn.removeprefix(_prefix_of(key)), answer)
+            id_within, answer = _anthropic_answer(line)
+            _note(found, id_within.removeprefix(prefix), answer)
         return found
 
 

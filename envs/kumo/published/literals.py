@@ -7,9 +7,10 @@ The published domains are such modules: lists, sets and dictionaries of strings 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Mapping
 from typing import Any
+
+from envs.files import is_unicode
 
 LARGEST = 256 * 1024
 """Bytes of a module; the largest published one has 35 kB."""
@@ -17,8 +18,6 @@ DEEPEST = 12
 """Levels of nesting of a value; the published ones have five."""
 MOST_NUMBER = 1e15
 """The largest number, of either sign."""
-_HALF = re.compile(r"[\ud800-\udfff]")
-"""Half a character, for which UTF-8 has no bytes."""
 
 
 class Names(tuple[Any, ...]):
@@ -30,7 +29,7 @@ class Names(tuple[Any, ...]):
 def is_plain(value: object) -> bool:
     """Whether a value is a text that UTF-8 can hold, or a number of the size of a measurement."""
     if isinstance(value, str):
-        return not _HALF.search(value)
+        return is_unicode(value)
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MOST_NUMBER
 
 

@@ -68,7 +68,7 @@ def main(args: argparse.Namespace) -> int:
         return 2
     process = EnvironmentProcess(str(checkout), args.python, args.seconds)
     try:
-        with own_folder(args.out, (ABOUT, INDEX), lambda: is_recording(args.out), folders=PICTURES):
+        with own_folder(args.out, (ABOUT, INDEX), lambda: is_recording(args.out), inner=PICTURES):
             process.start()
             (args.out / PICTURES).mkdir(exist_ok=True)
             return _record(args, process)

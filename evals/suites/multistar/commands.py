@@ -74,7 +74,7 @@ def _import(args: argparse.Namespace) -> int:
     try:
         if not args.checkout.is_dir():
             raise ValueError(f"{args.checkout}: there is no such folder")
-        with own_folder(args.folder, (INDEX, WARNINGS), lambda: holds_questions(args.folder), folders=PICTURES):
+        with own_folder(args.folder, (INDEX, WARNINGS), lambda: holds_questions(args.folder), inner=PICTURES):
             found = import_checkout(args.checkout, args.folder)
             if not found.questions:
                 raise ValueError(f"{args.checkout}: no question could be read; the first: {_safe(found.left_out[0])}")

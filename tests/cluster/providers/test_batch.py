@@ -181,6 +181,14 @@ async def test_why_a_job_of_openai_failed_decides_what_becomes_of_its_turns(code
     assert failed.value.meaning == meaning and (code or "") in failed.value.words
 
 
+@pytest.mark.parametrize("codes", [("internal_error", None), (None, "internal_error")])
+async def test_of_several_failures_of_a_job_the_one_that_may_pass_decides(codes):
+    errors = SimpleNamespace(data=[SimpleNamespace(message=f"No. {n}", code=code) for n, code in enumerate(codes)])
+    with pytest.raises(JobFailedError, match=r"No\. 0.*; No\. 1") as failed:
+        await openai_job(status="failed", errors=errors).answers("batch", "key")
+    assert failed.value.meaning == "passing"
+
+
 async def test_a_job_of_anthropic_is_told_by_its_key_from_those_of_other_runs():
     """Two runs of the same settings ask the same turns; jobs have no names."""
     taken = []

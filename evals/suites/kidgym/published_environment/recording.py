@@ -84,7 +84,7 @@ def is_recording(folder: Path) -> bool:
         about = read_json(folder / ABOUT)
     except FileError:
         return False
-    return isinstance(about, dict) and about.keys() == {"checkout", "seconds", "versions"}
+    return isinstance(about, dict) and about.keys() >= {"checkout", "seconds"}
 
 
 def write_recording(folder: Path, process: EnvironmentProcess, games: list[RecordedGame]) -> None:

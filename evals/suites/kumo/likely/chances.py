@@ -80,7 +80,7 @@ def _patterns(truths: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]
     names = "|".join(map(re.escape, truths))
     marks = r"[\"'*`]{0,4}"
     before = rf"(?:^|[,;|{{(\[\n]|(?<=[\d%.])\s|(?<=\s)and\s)\s*(?:(?:[-•*]|\d{{1,2}}[.)])\s{{1,3}})?{marks}"
-    behind = rf"{marks}(?=\s*(?:[;|)}}\]\n]|,(?!\d)|\.(?!\d)|and\s|$)|\s+{marks}(?:{names})\b)"
+    behind = rf"{marks}(?=\s*(?:[;|)}}\]\n]|,(?!\d)|\.(?!\d)|and\s|$)|\s+{marks}(?:{names})(?!\w))"
     number = rf"\s{{0,3}}[:=]\s{{0,3}}{marks}({_NUMBER})\s?(%|percent)?"
     entry = re.compile(rf"{before}({names}){marks}{number}{behind}", re.IGNORECASE)
     return entry, re.compile(rf"(?<!\w)(?:{names})(?!\w)", re.IGNORECASE)

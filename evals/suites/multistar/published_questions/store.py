@@ -15,7 +15,7 @@ from typing import Any, Final, get_args
 
 from envs.disk import whole_file
 from envs.file_picture import FilePicture
-from envs.files import read_bytes, read_json_lines
+from envs.files import is_unicode, read_bytes, read_json_lines
 from envs.raven import configuration_named
 from evals.suites.multistar.questions import QUESTION_ATTRIBUTES, Part, Question, QuestionAttribute, Stage
 from evals.suites.multistar.questions.graph import chain_nodes
@@ -62,7 +62,7 @@ class Stored:
             ValueError: a text holds half a character.
         """
         for text in (self.node, self.text, *self.options, self.file, self.subject, *self.said):
-            if isinstance(text, str) and any("\ud800" <= sign <= "\udfff" for sign in text):
+            if not is_unicode(text):
                 raise ValueError(f"{text[:40]!r} holds half a character")
 
     def of_puzzle(self, puzzle: int) -> Stored:

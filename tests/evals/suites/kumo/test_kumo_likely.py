@@ -281,6 +281,12 @@ def test_chances_as_players_write_them(said, read):
     assert read_chances(f"<CHANCES> {said}", TRUTHS) is None
 
 
+def test_chances_of_names_that_end_in_signs_need_no_comma():
+    truths = ("Gout", "Gout (chronic)", "C++")
+    said = "<CHANCES>Gout (chronic): 50 Gout: 30 C++: 20</CHANCES>"
+    assert read_chances(said, truths) == pytest.approx({"Gout": 0.3, "Gout (chronic)": 0.5, "C++": 0.2})
+
+
 def test_chances_and_games_of_the_size_allowed_are_taken_and_no_larger_ones(monkeypatch):
     said = "Fever: 40, Gout: 60"
     monkeypatch.setattr("evals.suites.kumo.likely.chances._LONGEST", len(said))
