@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import sys
@@ -125,6 +126,11 @@ def _launch(overrides: Sequence[str]) -> list[Outcome]:
     """Hydra's own multirun; ``hydra.main`` does the same but discards the results of the runs."""
     version.setbase("1.3")
     hydra = Hydra.create_main_hydra2("raycade", create_config_search_path("pkg://conf"))
+    if _is_on_slurm(overrides):
+        with contextlib.suppress(ModuleNotFoundError):  # submitit is not installed: Hydra says so
+            from cluster.launch.slurm_queue import watch_the_queue
+
+            watch_the_queue()
     try:
         batches = hydra.multirun(
             "config", Player(_group(overrides)), with_new_keys(overrides), with_log_configuration=False
@@ -142,6 +148,12 @@ def _launch(overrides: Sequence[str]) -> list[Outcome]:
     for batch in batches:
         outcomes += [job.return_value for job in batch]
     return outcomes
+
+
+def _is_on_slurm(overrides: Sequence[str]) -> bool:
+    """Whether Slurm runs the jobs: ``hydra/launcher=slurm``, or submitit's own ``submitit_slurm``."""
+    launchers = [each.value() for each in _parsed(overrides) if each.key_or_group == "hydra/launcher"]
+    return any(str(launcher).endswith("slurm") for launcher in launchers)
 
 
 def _group(overrides: Sequence[str]) -> str:

@@ -97,9 +97,17 @@ class Endpoint:
         headers = {header.lower(): told[value] for header, value in self._of_turn.items()} if episode else {}
         return await self._exchange("POST", "/chat/completions", self._seconds, json.dumps(body).encode(), headers)
 
-    def counted_before(self, body: Mapping[str, Any], name: str = "", most: float = 0.0) -> float | None:
+    @property
+    def notes_reserved(self) -> bool:
+        """No: nothing is to be noted."""
+        return False
+
+    def counted_before(self, body: Mapping[str, Any], name: str = "") -> float | None:
         """None: each request is new."""
         return None
+
+    def note_reserved(self, body: Mapping[str, Any], name: str, most: float) -> None:
+        """Nothing is to be noted."""
 
     def note_price(self, body: Mapping[str, Any], name: str, price: float, unreadable: bool = False) -> None:
         """Nothing is to be noted."""

@@ -38,8 +38,17 @@ class Connection(Protocol):
         """
         ...
 
-    def counted_before(self, body: Mapping[str, Any], name: str = "", most: float = 0.0) -> float | None:
-        """What of the run's spending is for this very request, if it was sent before; else it may cost ``most``."""
+    @property
+    def notes_reserved(self) -> bool:
+        """Whether ``note_reserved`` does anything."""
+        ...
+
+    def counted_before(self, body: Mapping[str, Any], name: str = "") -> float | None:
+        """What of the run's spending is for this very request, if it was sent before."""
+        ...
+
+    def note_reserved(self, body: Mapping[str, Any], name: str, most: float) -> None:
+        """Note what the run's spending holds for a request that is about to be sent, until its price is known."""
         ...
 
     def note_price(self, body: Mapping[str, Any], name: str, price: float, unreadable: bool = False) -> None:
@@ -116,11 +125,14 @@ class LimitedEndpoint:
         while True:
             async with self.concurrency.slot():
                 await asyncio.sleep(max(self._requests.delay(1), self._tokens.delay(tokens)))
-                counted = self.http.counted_before(body, request.id, self._most_price(most))
-                async with self.spend.payment(self._most_price(most), counted) as payment:
+                counted = self.http.counted_before(body, request.id)
+                payment_of = self.spend.payment(self._most_price(most), counted, self.http.notes_reserved)
+                async with payment_of as payment:
                     if self.closed:
                         raise EndpointClosedError
                     if not self.concurrency.held:
+                        if counted is None:
+                            self.http.note_reserved(body, request.id, payment.most)
                         answer = await self._try(request, body, payment, most)
                         used = answer.usage
                         if used.prompt is not None and used.completion is not None:

@@ -123,7 +123,7 @@ class Spend:
             return Account(self.spent, in_flight, self._highest, self._number, self._counted_before)
 
     @asynccontextmanager
-    async def payment(self, most: float, counted: float | None = None) -> AsyncIterator[Payment]:
+    async def payment(self, most: float, counted: float | None = None, noted: bool = False) -> AsyncIterator[Payment]:
         """Wait until a request that costs ``most`` at most fits under the cap with those in flight, and reserve that price.
 
         Where the driver keeps a journal, also wait until the reservation is on disk (``settle``).
@@ -139,6 +139,8 @@ class Spend:
             most: The most that the request can cost.
             counted: What has been counted for it already, if it was sent before; nothing is reserved then, and what it did
                 cost takes the place of that.
+            noted: Whether the caller writes down what is reserved, for a later session to give it as ``counted``: it is not
+                raised then.
 
         Raises:
             SpendCapReachedError: the cap is reached.
@@ -151,7 +153,7 @@ class Spend:
                 self.spent += max(0.0, again.price) - counted
                 self._counted_before += counted
             return
-        number = await self._reserve(most)
+        number = await self._reserve(most, noted)
         payment = self._reserved[number]
         try:
             async with self._changed:
@@ -178,19 +180,19 @@ class Spend:
             hint = "; an answer did not say what it cost: set model.engine.prompt_price and completion_price"
         return SpendCapReachedError(f"the spend cap is reached: {amounts} (model.engine.spend_cap){hint}")
 
-    async def _reserve(self, most: float) -> int:
+    async def _reserve(self, most: float, noted: bool) -> int:
         """Wait until a request fits under the cap, and note what it may cost; returns its number."""
         async with self._changed:
             await self._changed.wait_for(lambda: not self._reserved or self._fits(most) or self.total >= self.cap)
             if self.total >= self.cap:
                 raise self._cap_reached()
             self._number += 1
-            self._reserved[self._number] = Payment(most=self._most(most))
+            self._reserved[self._number] = Payment(most=self._most(most), noted=noted)
             self._changed.notify_all()
             return self._number
 
     def _fits(self, most: float) -> bool:
-        in_flight = sum(payment.most for payment in self._reserved.values())
+        in_flight = sum(max(payment.most, self._highest) for payment in self._reserved.values())
         doubt = 1.0 if self._told else self._until_billed
         return self.total + doubt * (in_flight + self._most(most)) <= self.cap
 
@@ -198,7 +200,8 @@ class Spend:
         """From now on reserve what a request did cost, for those in flight, too: they may be billed in the same way."""
         self._highest = max(self._highest, price)
         for payment in self._reserved.values():
-            payment.most = max(payment.most, self._highest)
+            if not payment.noted:
+                payment.most = max(payment.most, self._highest)
 
     def _most(self, most: float) -> float:
         """What is reserved for a request that can cost ``most`` by the prices that are known."""
@@ -214,6 +217,8 @@ class Payment:
     price: float = 0.0
     most: float = 0.0
     """What is reserved for it."""
+    noted: bool = False
+    """Whether the caller has written that down, so that it stays."""
     priced: bool = True
     """Whether the price is known; until then, what is reserved counts."""
     told: bool | None = None

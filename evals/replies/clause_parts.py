@@ -56,12 +56,16 @@ def _negations_holding(gaps: Sequence[Sequence[str]], negates: frozenset[str]) -
         return [behind] * len(before)
     holding = []
     holds = 0
+    own = 0
+    """How many mentions in a row have a negation of their own."""
     for gap, count in zip(gaps, before, strict=False):
         if count:
             holds = count
-        # What is decided for or stated next is not negated any more.
-        elif not _ENDS_NEGATION.isdisjoint(gap):
+            own += 1
+        # What is decided for or stated next is not negated any more, nor what follows "not A, not B" without a "not".
+        elif not _ENDS_NEGATION.isdisjoint(gap) or (own > 1 and gap[-1] == ","):
             holds = 0
+            own = 0
         holding.append(holds)
     return holding
 

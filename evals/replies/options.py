@@ -155,7 +155,7 @@ class Options:
             elif token in self._initials:
                 found.append(Mention(frozenset({self._initials[token]}), place, place + 1))
                 taken.add(place)
-        found += self._by_words(tokens, taken)
+        found += [mention for mention in self._by_words(tokens, taken) if not self._has_other_number(tokens, mention)]
         found.sort(key=lambda mention: mention.start)
         return _joined(found, tokens)
 
@@ -222,6 +222,14 @@ class Options:
             return None
         before = tokens[place - 1] if place else ""
         return None if self._may_be_a_place(word, before) else word
+
+    def _has_other_number(self, tokens: Sequence[str], mention: Mention) -> bool:
+        """Whether part of a name stands beside a number that is not the name's own: *Type 1 Diabetes* for *Type 2 Diabetes*."""
+        if mention.full or len(mention.options) != 1:
+            return False
+        own = set(filter(str.isdecimal, self.content[min(mention.options)]))
+        said = set(filter(str.isdecimal, tokens[max(0, mention.start - 1) : mention.stop + 1]))
+        return bool(own) and bool(said) and own.isdisjoint(said)
 
     def _named_by(self, run: Sequence[tuple[int, str]]) -> list[Mention]:
         """The mention that words make at their places; none if they are too few to name an option."""

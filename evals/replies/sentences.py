@@ -11,6 +11,7 @@ from evals.replies.words import ARTICLES, cues, plain_words
 
 _TURNS: Final = cues("turns")
 _BREAKS: Final = cues("begins a clause")
+_NOT: Final = cues("negates")
 _DECIDES: Final = cues("decides") | cues("urges") | cues("commends")
 _SENTENCE_ENDS: Final = frozenset(".!?;\n")
 _JOINS: Final = frozenset({"and", "or"})
@@ -52,10 +53,14 @@ def sentences_of(text: str) -> Iterator[tuple[list[str], bool]]:
 def clauses_of(sentence: Sequence[str], options: Options) -> Iterator[list[str]]:
     """The clauses: parted by words that begin one, and by commas and colons that part more than members of a list."""
     clause: list[str] = []
+    previous: list[str] = []
+    negates = _NOT - options.known
     for place, token in enumerate(sentence):
-        if clause and _ends_before(clause, token, sentence[place + 1 :], options):
+        # "Not A, not B, C": where each has its own "not", what has none is not negated.
+        one_by_one = token == "," and not negates.isdisjoint(clause[:1]) and not negates.isdisjoint(previous[:1])
+        if clause and (one_by_one or _ends_before(clause, token, sentence[place + 1 :], options)):
             yield clause
-            clause = []
+            previous, clause = clause, []
         if clause or token not in (",", ":"):
             clause.append(token)
     if clause:
@@ -65,9 +70,10 @@ def clauses_of(sentence: Sequence[str], options: Options) -> Iterator[list[str]]
 def _ends_before(clause: Sequence[str], token: str, rest: Sequence[str], options: Options) -> bool:
     """Whether a clause ends where a token follows it, and after that the rest of the sentence."""
     if token == ":":
-        # "B? No: C", or "I choose B: it fits".
+        # "B? No: C", "I choose B: it fits", or "neither A nor B: C".
         objects = clause == ["no"]
-        return objects or (_names_one(clause, options) and not _DECIDES.isdisjoint(clause))
+        ends = _DECIDES | (_NOT - options.known)
+        return objects or (_names_one(clause, options) and not ends.isdisjoint(clause))
     if _is_introduction(clause):
         return False
     if token == ",":

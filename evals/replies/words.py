@@ -94,6 +94,13 @@ _PHRASES = _rewritings(
     (r"\bso far\b", "hitherto"),
     (r"\bis the only\b", "is the best"),
     (r"\bthis (?:time|turn|round)\b", "now"),
+    # what is put behind something else
+    (r"\b((?:prefer|favou?r)(?:s|red|ring)?) (?!to\b)([^.,;:\n]{1,80}?) to\b", r"\1 \2 over"),
+    (r"\bpreferable to\b", "better than"),
+    (r"\bas opposed to\b", "over"),
+    (r"\b(?:second|next)[ -]best\b", "not"),
+    # a list in which each option has its yes or no
+    (r"(§[a-z]|\d+) +(yes|no)(?=,? +(?:§[a-z]|\d+) +(?:yes|no)\b|\W*\Z)", r"\1: \2.\n"),
     # right is a direction too
     (r"\b(is|seems|looks)(?: to be)? right(?= ?(?:$|[.,;!\n]|because|since|here|as\b))", r"\1 rightanswer"),
     (r"\b(?:is|be|the only) the right (?=one\b)", "is the rightanswer "),

@@ -431,8 +431,13 @@ class Scripted:
             raise step
         return step
 
-    def counted_before(self, body, name="", most=0.0):
-        self.notes.append(f"{name} {body.get('model')} most {plain(most)}")
+    notes_reserved = True
+
+    def note_reserved(self, body, name, most):
+        self.notes.append(f"{name} reserved {plain(most)}")
+
+    def counted_before(self, body, name=""):
+        self.notes.append(f"{name} {body.get('model')}")
         if len(self.notes) == self.holds:
             self.hold(5.0)
         return self.counted

@@ -210,6 +210,23 @@ class TestOnSlurm:
         assert "have not joined Ray: n2." in job.log or "have not joined Ray: n1, n2." in job.log, job.log
         job.assert_nothing_is_left()
 
+    def test_multirun_notices_that_a_job_was_cancelled_though_slurm_keeps_no_accounts(self, world, tmp_path):
+        command = [sys.executable, "-m", "cluster", "run", "-m", "hydra/launcher=slurm", *GAMES]
+        with (tmp_path / "log").open("wb") as log:
+            sweep = subprocess.Popen(
+                [*command, "hydra.launcher.cpus_per_task=1", "+hydra.launcher.additional_parameters.begin=now+1hour"],
+                env={**world.environment, "PYTHONPATH": str(ROOT)},
+                cwd=tmp_path,
+                stdout=log,
+                stderr=log,
+            )
+        queued = lambda: world.run("squeue", "--noheader", "--states=PENDING", "--format=%F").split()  # noqa: E731
+        assert slurm_world.until(lambda: queued() or sweep.poll() is not None, 60) and sweep.poll() is None
+        world.run("scancel", *queued())
+        assert sweep.wait(timeout=120) == 1, (tmp_path / "log").read_text()
+        said = (tmp_path / "log").read_text()
+        assert "state: CANCELLED" in said and "sacct" not in said, said
+
     def test_multirun_resumes_after_a_time_limit_and_reports_each_jobs_exit_code(self, world, tmp_path):
         folder = f"hydra.sweep.dir={tmp_path}/sweep"
         command = [sys.executable, "-m", "cluster", "run", "-m", "hydra/launcher=slurm", folder]

@@ -284,6 +284,21 @@ async def test_what_is_left_is_reserved_while_no_price_is_known():
     await only.end(1.0)
 
 
+async def test_what_the_caller_wrote_down_is_not_raised_and_keeps_the_cap_as_if_it_were():
+    spend = capped(14.0)
+    async with spend.payment(1.0, noted=True) as written, spend.payment(1.0) as raised:
+        async with spend.payment(1.0) as dear:
+            dear.price = 4.0
+        assert (written.most, raised.most) == (1.0, 4.0)
+        assert (await spend.settle(9, 0.0)).in_flight == 5.0
+        third = asyncio.ensure_future(spend._reserve(1.0, noted=False))
+        await settle()
+        assert not third.done(), "4 are spent, and either of the two may be billed 4"
+        third.cancel()
+        written.priced = raised.priced = False
+    assert spend.spent == 4.0 + 1.0 + 4.0
+
+
 async def test_all_that_earlier_sessions_counted_is_told():
     spend = capped()
     for counted, price in ((2.0, 0.5), (3.0, 4.0)):

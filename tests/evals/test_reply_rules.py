@@ -103,12 +103,41 @@ KIDGYM = (
         ("If it's a kite then B.", "-"),
         (r"\textbf{C}", "C"),
         (r"$\mathbf{C}$", "C"),
+        ("I prefer to wait: D", "D-"),
+        ("Best: B. Second best: A.", "B"),
+        ("Not A, not B, C", "C"),
+        ("Not A, B or D.", "C"),
+        ("A no B yes C no D no", "B"),
+        ("A yes, B no, C no, D no", "A"),
     ],
 )
 def test_what_a_careful_reader_takes_from_it(reply, options):
     """The option, or one of these with a hyphen for none."""
     found = read_action(reply, KIDGYM).option
     assert ("-" if found is None else "ABCD"[found]) in options
+
+
+@pytest.mark.parametrize(
+    ("form", "place"),
+    [
+        ("I prefer {} to {}", 0),
+        ("Prefer {} to {}.", 0),
+        ("My pick is {} as opposed to {}", 0),
+        ("Neither {} nor {}: {}", 2),
+        ("No {}, no {}: {}", 2),
+    ],
+)
+@given(labels=st.permutations("ABCD"))
+def test_of_options_that_are_compared_or_refused_the_other_is_meant(form, place, labels):
+    found = read_action(form.format(*labels), KIDGYM).option
+    assert found is not None and "ABCD"[found] == labels[place]
+
+
+@pytest.mark.parametrize("name", ["Type 1 Diabetes", "Type 3 diabetes", "diabetes type 1"])
+def test_a_name_with_another_number_is_another_name(name):
+    truths = ("Flu", "Type 2 Diabetes")
+    assert read_name(f"<answer>{name}</answer>", (), truths).name is None
+    assert read_name("<answer>Diabetes</answer>", (), truths).name == "Type 2 Diabetes"
 
 
 def test_an_answer_line_before_a_cut_explanation_has_answered():

@@ -98,13 +98,18 @@ class BatchConnection(ClientConnection):
         assert self._store is not None, "open() comes first"
         return self._store
 
-    def counted_before(self, body: Mapping[str, Any], name: str = "", most: float = 0.0) -> float | None:
-        """What the run's spending holds for a turn that was announced before; else its most is noted for when it is sent."""
-        turn = self.store.turn_id(name, body)
-        if turn in self.store.counted:
-            return self.store.counted[turn]
-        self._queue[turn] = most
-        return None
+    @property
+    def notes_reserved(self) -> bool:
+        """Yes: jobs outlast sessions, and a later one replaces exactly what this one has counted."""
+        return True
+
+    def counted_before(self, body: Mapping[str, Any], name: str = "") -> float | None:
+        """What the run's spending holds for a turn that was announced before."""
+        return self.store.counted.get(self.store.turn_id(name, body))
+
+    def note_reserved(self, body: Mapping[str, Any], name: str, most: float) -> None:
+        """As ``Connection.note_reserved``; it is written down when the turn's job is announced."""
+        self._queue[self.store.turn_id(name, body)] = most
 
     def note_price(self, body: Mapping[str, Any], name: str, price: float, unreadable: bool = False) -> None:
         """As ``Connection.note_price``; a turn whose answer is unreadable is retried in another job."""

@@ -46,9 +46,17 @@ class ClientConnection:
         """As ``Connection.redacted``."""
         return redacted(text, self._secrets)
 
-    def counted_before(self, body: Mapping[str, Any], name: str = "", most: float = 0.0) -> float | None:
+    @property
+    def notes_reserved(self) -> bool:
+        """No: nothing is to be noted."""
+        return False
+
+    def counted_before(self, body: Mapping[str, Any], name: str = "") -> float | None:
         """None: each request is new."""
         return None
+
+    def note_reserved(self, body: Mapping[str, Any], name: str, most: float) -> None:
+        """Nothing is to be noted."""
 
     def note_price(self, body: Mapping[str, Any], name: str, price: float, unreadable: bool = False) -> None:
         """Nothing is to be noted."""

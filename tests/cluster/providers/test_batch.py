@@ -317,15 +317,18 @@ async def test_what_a_job_did_not_come_to_is_asked_again_and_the_rest_is_taken(p
 
 
 @pytest.mark.slow
-async def test_a_job_that_takes_too_long_ends_the_run_and_is_waited_for_again(provider, tmp_path):
+@pytest.mark.parametrize("highest", [0.0, 1.0])
+async def test_a_job_that_takes_too_long_ends_the_run_and_is_waited_for_again(provider, tmp_path, highest):
     provider.polls_before_end = 1_000
     (tmp_path / "plan.parquet").touch()
     made = engine("responses", provider, **batch_driver.PACE, batch_wait_hours=1e-4)
     made.keep_in(tmp_path)
+    made.add_spent_elsewhere(0.0, highest)  # so much is reserved for each turn from now on
     with pytest.raises(EngineWaitsError, match=r"^the batch .* has not ended .*batch_wait_hours"):
         await made.complete(request())
     await made.close()
     most = (await made.settle(0, 0.0)).spent
+    assert most >= highest
     provider.polls_before_end = 1
     again = engine("responses", provider, **batch_driver.PACE)
     again.keep_in(tmp_path)
@@ -720,7 +723,8 @@ def asked(through, *names):
     """Ask these turns at once, each as the engine does: what it may cost is noted first."""
 
     async def one(name):
-        through.counted_before({"say": name}, f"{name}-0", most=ord(name))
+        if through.counted_before({"say": name}, f"{name}-0") is None:
+            through.note_reserved({"say": name}, f"{name}-0", ord(name))
         return await through.complete({"say": name}, f"{name}-0")
 
     return asyncio.wait_for(asyncio.gather(*map(one, names), return_exceptions=True), 5)
@@ -736,10 +740,7 @@ async def test_turns_that_wait_go_in_one_job_and_are_never_sent_again(jobs):
     assert sorted(store.counted.values()) == [97, 98, 99, 100] and not store.open_jobs
     first.note_price({"say": "c"}, "c-0", 2.5)
     first.note_price({"say": "x"}, "x-0", 7.0)
-    assert (
-        first.counted_before({"say": "c"}, "c-0", 99.0) == 2.5
-        and first.counted_before({"say": "x"}, "x-0", 1.0) is None
-    )
+    assert first.counted_before({"say": "c"}, "c-0") == 2.5 and first.counted_before({"say": "x"}, "x-0") is None
     await first.close()
     again = jobs.connect()
     assert await asked(again, *"dcba") == ["batch-1: [redacted]"] + ["batch-0: [redacted]"] * 3 and len(jobs.made) == 2
