@@ -449,6 +449,8 @@ def test_games_and_transcripts_of_kumo(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(transcripts, "benchmark_domains", said.calls("domains"))
     lacking = {"b": {"f1": 1, "f2": 1200}, "a": {}}
     monkeypatch.setattr(transcripts, "lines_without_a_task", lambda checkout, name: lacking[name])
+    others = {"b": {"f1": (7,), "f2": (*range(1000, 1009),)}, "a": {}}
+    monkeypatch.setattr(transcripts, "lines_of_other_tasks", lambda checkout, name, tasks: others[name])
     monkeypatch.setattr(transcripts, "_overrides", said.calls("overrides", ["o=1"]))
     monkeypatch.setattr(transcripts, "_compare", said.calls("compare"))
     monkeypatch.setattr(transcripts, "_import", said.calls("import", Path("imported")))
@@ -473,6 +475,11 @@ def test_games_and_transcripts_of_kumo(tmp_path, capsys, monkeypatch):
             said("=", error)
     monkeypatch.setattr(transcripts, "benchmark_domains", lambda source: (_ for _ in ()).throw(ValueError("no import")))
     said.tried("wrong", transcripts.import_transcripts, given)
+    monkeypatch.setattr(transcripts, "transcript_players", lambda checkout: ["oracle", "other", "random"])
+    monkeypatch.setattr(transcripts, "benchmark_domains", said.calls("domains"))
+    said.tried("named as built-in", transcripts.import_transcripts, given)
+    given.models = ["other", "random"]
+    said.tried("named as built-in", transcripts.import_transcripts, given)
     said.check("kumo_transcripts")
 
 

@@ -87,6 +87,15 @@ def test_a_command_that_was_started_to_outlive_its_terminal_heeds_no_hangup():
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
+def test_a_person_s_game_that_was_started_to_outlive_its_terminal_heeds_no_hangup():
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with stop_signals.raised():
+        send(signal.SIGHUP)
+        now()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
 def test_where_nobody_looks_at_the_count_the_process_leaves_at_once(left):
     with stop_signals.counted():
         with stop_signals.leaving():

@@ -320,6 +320,8 @@ def exchanged(old, new):
 
 
 no_outcomes = exchanged("{'warm': {'Crab'}, 'cold': set()}", "{}")
+ranges = ", ".join(f"({number}, {number + 300}): set()" for number in range(201))
+many_outcomes = exchanged("(0, 1): {'Otter', 'Fox'}", ranges)
 half_a_character = exchanged("'toes'", r"'\ud800toes'")
 
 
@@ -329,7 +331,8 @@ def prompt_code(checkout):
 
 
 @pytest.mark.parametrize(
-    "change", [code, huge, nesting, climbing, link, pipe, binary, prompt_code, no_outcomes, half_a_character]
+    "change",
+    [code, huge, nesting, climbing, link, pipe, binary, prompt_code, no_outcomes, many_outcomes, half_a_character],
 )
 def test_a_hostile_domain_is_refused_by_name_and_the_others_are_not(tmp_path, monkeypatch, change):
     monkeypatch.chdir(tmp_path)

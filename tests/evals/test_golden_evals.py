@@ -994,6 +994,22 @@ def studied_page(baseline, *runs):
     return before, made._known(asked()).body, json.loads(made._study(asked(query=f"baseline={baseline}")).body), tagged
 
 
+def test_a_study_whose_runs_have_grown_is_computed_anew():
+    page, _, index = study_page(("a", ("m A 1 W,L",), {"x": 1}), ("b", ("m A 1 L,L",), {"x": 2}))
+    page.refresh()
+    computed = []
+    with mock.patch.object(page, "_computed", lambda baseline: computed.append(baseline) or {}):
+        for _ in range(2):
+            page._study(asked(query="baseline="))
+        page.refresh()
+        page._study(asked(query="baseline="))
+        assert computed == [""]
+        index.runs[0].parts["another"] = 1
+        page.refresh()
+        page._study(asked(query="baseline="))
+    assert computed == ["", ""]
+
+
 def opened(marks, *places):
     """Which episodes are read when some are opened one after the other, and how many are kept."""
     path, seen, read = part_of(f"m A 1 {marks}", name="part-000007-a.parquet"), ViewedRun("r", Path("r"), Toy, None), []

@@ -19,11 +19,19 @@ from cluster.storage.durable import write_durably
 from cluster.storage.stored_run import Run
 from envs.kumo.published import benchmark_domains, import_checkout, open_domain
 from evals.ledger.run_data import RunData
+from evals.players import BUILT_IN_PLAYERS
 from evals.suites.kumo.import_transcripts import COLUMNS, Reread, reread, transcript_table, write_differences
 from evals.suites.kumo.parallel import process_pool
 from evals.suites.kumo.repeats import join_runs
-from evals.suites.kumo.transcripts import lines_without_a_task, transcript_domains, transcript_players
+from evals.suites.kumo.transcripts import (
+    lines_of_other_tasks,
+    lines_without_a_task,
+    transcript_domains,
+    transcript_players,
+)
 
+_LISTED = 6
+"""Seeds that a warning names."""
 _IN_PROCESS = 5_000
 """Episodes up to which one process is faster than starting Ray."""
 
@@ -45,7 +53,17 @@ def import_transcripts(options: argparse.Namespace) -> int:
     unknown = [name for name in models if name not in known]
     if unknown:
         raise UserError(f"--models: no transcripts of {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+    taken = sorted(BUILT_IN_PLAYERS.keys() & set(models))
+    if taken:
+        names = ", ".join(taken)
+        raise UserError(
+            f"{options.checkout}/results/{names}: a built-in player has this name; rename the folder, or choose --models"
+        )
     for name in models:
+        for file, seeds in lines_of_other_tasks(str(options.checkout), name, partial(_tasks_of, str(source))).items():
+            listed = ", ".join(map(str, seeds[:_LISTED])) + (", ..." if len(seeds) > _LISTED else "")
+            lines = "line is" if len(seeds) == 1 else "lines are"
+            warn(f"{file}: {source} has no task with seed {listed}: {len(seeds):,} {lines} not played")
         for file, count in lines_without_a_task(str(options.checkout), name).items():
             lines = "line names" if count == 1 else "lines name"
             warn(f"{file}: {count:,} {lines} no task, as if the file was cut; runs are missing from {name}'s figures")
@@ -59,6 +77,13 @@ def import_transcripts(options: argparse.Namespace) -> int:
         raise RunFailedError(f"{error}; run the same command again to resume") from error
     _compare(settings.run_dir, str(options.checkout), str(source), options.processes)
     return code
+
+
+def _tasks_of(source: str, domain: str, level: str) -> frozenset[int]:
+    """The indices of the imported tasks of a domain at a level; none of a domain that was not imported."""
+    if domain not in benchmark_domains(source):
+        return frozenset()
+    return frozenset(each.task.index for each in open_domain(source, domain).tasks if each.level == level)
 
 
 def _import(checkout: Path) -> Path:

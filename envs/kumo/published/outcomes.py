@@ -13,6 +13,8 @@ from typing import Any
 from envs.kumo.domain import Action, State
 from envs.kumo.published.literals import Names, NotDataError
 
+MOST_OUTCOMES = 200
+"""Of an action; each pair is compared. Published ones have 8 at most."""
 _VARIABLES = (("Truths", "Actions"), ("Diseases", "Diagnosis"), ("Abilities", "Tests"))
 """What the published modules call their truths and actions."""
 
@@ -65,6 +67,8 @@ def _action(name: Any, entry: Any, truths: Sequence[str], warnings: list[str]) -
     kind, states = entry.get("type"), entry.get("states")
     if not isinstance(kind, str) or not isinstance(states, dict) or not states:
         raise no_table
+    if len(states) > MOST_OUTCOMES:
+        raise NotDataError(f"Outcomes[{name!r}] has {len(states):,} states, more than {MOST_OUTCOMES}")
     table = tuple(_states(name, states, truths, warnings))
     fits = _FITTING.get(kind)
     if fits is None:

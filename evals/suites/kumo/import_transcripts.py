@@ -176,8 +176,9 @@ def transcript_table(
         rows=tuple(rows),
         notes=(
             "success: share of runs, read by the published decoder; interval: 95 %, the runs of one task are one cluster.",
-            "recorded: the same share by the published result files, of the very same runs; equal: to four digits. figure: "
-            "the published figure, where all its domains are here. relative actions: published convention, (C - O) / O.",
+            "recorded: the same share by the published result files, of the runs that they hold; equal: success of these "
+            "very runs is the same to four digits. figure: the published figure, where all its domains are here. relative "
+            "actions: published convention, (C - O) / O.",
             "our decoder: success if it reads the replies. Where it first reads one otherwise, the transcript ends: only a "
             "right prediction wins there. other replies: those that it reads otherwise.",
             *_notes(rereads),
@@ -193,18 +194,20 @@ def _player_and_level(run: Run) -> tuple[str, ...]:
 def _cells(runs: Sequence[Run], figure: float | None, again: Sequence[Reread]) -> tuple[Cell, ...]:
     success = share_of(runs, lambda run: run.success)
     relative = mean_of(runs, lambda run: run.published_relative_actions, RELATIVE)
+    played: list[float] = []
     successes: list[float] = []
     relative_actions: list[float] = []
     for each in again:
         if each.recorded is not None:
             successes.append(float(each.recorded))
+            played.append(float(each.recorded != each.otherwise))
         if each.recorded_relative_actions is not None:
             relative_actions.append(each.recorded_relative_actions)
     recorded = _mean(successes)
     recorded_relative = _mean(relative_actions)
     equal = None
     if recorded is not None:
-        is_equal = f"{success.mean:.4f}" == f"{recorded:.4f}"
+        is_equal = _four_digits(_mean(played)) == _four_digits(recorded)
         equal = "yes" if is_equal else "no"
     return (
         len(runs),
@@ -221,7 +224,12 @@ def _cells(runs: Sequence[Run], figure: float | None, again: Sequence[Reread]) -
 
 
 def _notes(rereads: Sequence[Reread]) -> Iterator[str]:
-    """Which tasks have runs that end otherwise than the result files say, and why where that is known."""
+    """Of how many runs there is a record, and which tasks have runs that end otherwise than it says, and why if known."""
+    for (player, level), here in _by_player_and_level(rereads).items():
+        recorded = sum(each.recorded is not None for each in here)
+        if recorded < len(here):
+            held = f"{recorded:,} of {len(here):,} runs"
+            yield f"{player}, {level}: the result files hold {held}; the others count as lost in success."
     for shared_name, why in _REASONS.items():
         found = [each for each in rereads if each.otherwise and each.shared_name == shared_name]
         if not found:
@@ -231,6 +239,13 @@ def _notes(rereads: Sequence[Reread]) -> Iterator[str]:
         if len(tasks) > _LISTED:
             listed += f" and {len(tasks) - _LISTED} more"
         yield f"{len(found):,} runs end otherwise than recorded, in {listed}: {why}."
+
+
+def _by_player_and_level(rereads: Sequence[Reread]) -> Mapping[tuple[str, str], Sequence[Reread]]:
+    found: dict[tuple[str, str], list[Reread]] = {}
+    for each in rereads:
+        found.setdefault((each.player, each.level), []).append(each)
+    return found
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -130,6 +130,24 @@ def lines_without_a_task(checkout: str, model: str) -> Mapping[str, int]:
         places, nameless = _scanned(checkout, relative)
         if nameless or not places:
             found[relative] = max(1, nameless)
+    return found
+
+
+def lines_of_other_tasks(
+    checkout: str, model: str, tasks: Callable[[str, str], frozenset[int]]
+) -> Mapping[str, tuple[int, ...]]:
+    """By result file of a model, the tasks of its lines that are none of ``tasks``, so that their runs are not played.
+
+    Args:
+        checkout: The published repository.
+        model: The name of its folder.
+        tasks: The indices of the tasks there are of a domain (first argument) at a level.
+    """
+    found = {}
+    for (domain, level), relative in _files(checkout, model).items():
+        others = sorted(_line_places(checkout, relative).keys() - tasks(domain, level))
+        if others:
+            found[relative] = tuple(others)
     return found
 
 

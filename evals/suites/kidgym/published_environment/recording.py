@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from envs.disk import whole_file
 from envs.file_picture import FilePicture
-from envs.files import FileError, read_bytes, read_json, read_json_lines
+from envs.files import FileError, is_unicode, parse_json, read_bytes, read_json, read_json_lines
 from evals.suites.kidgym.published_environment.process import EnvironmentProcess, PublishedEnvironmentError, Seen
 from evals.types import stable_hash, stable_seed
 
@@ -71,11 +71,13 @@ def record_game(process: EnvironmentProcess, folder: Path, task: str, level: int
     try:
         seen = game.open()
         picture = FilePicture.store(seen.picture, folder / PICTURES)
+        made = RecordedGame(task, level, index, seed, seen.goal, seen.actions, picture.digest, seen.budget)
+        _game_of(parse_json(_line(made), "the recorded game"))  # else the whole recording could not be read
     except (PublishedEnvironmentError, ValueError) as error:
         return RecordedGame(task, level, index, seed, error=str(error))
     finally:
         game.close()
-    return RecordedGame(task, level, index, seed, seen.goal, seen.actions, picture.digest, seen.budget)
+    return made
 
 
 def is_recording(folder: Path) -> bool:
@@ -90,8 +92,8 @@ def is_recording(folder: Path) -> bool:
 def write_recording(folder: Path, process: EnvironmentProcess, games: list[RecordedGame]) -> None:
     """Write the index, and what is known of the environment."""
     about = {"checkout": checkout_digest(process.checkout), "seconds": process.seconds, "versions": process.about}
-    lines = [json.dumps(asdict(game), sort_keys=True) + "\n" for game in games]
-    for name, text in ((ABOUT, json.dumps(about, sort_keys=True) + "\n"), (INDEX, "".join(lines))):
+    index = "".join(_line(game) + "\n" for game in games)
+    for name, text in ((ABOUT, json.dumps(about, sort_keys=True) + "\n"), (INDEX, index)):
         with whole_file(folder / name) as beside:
             beside.write_text(text, encoding="utf-8")
 
@@ -125,6 +127,11 @@ def read_recording(folder: str) -> Recording:
     return Recording(home, checkout, seconds, ordered)
 
 
+def _line(game: RecordedGame) -> str:
+    """A game as the index holds it."""
+    return json.dumps(asdict(game), sort_keys=True)
+
+
 def _game_of(fields: dict[str, Any]) -> RecordedGame:
     texts = {name: fields[name] for name in ("task", "goal", "picture", "error")}
     numbers = {name: fields[name] for name in ("level", "index", "seed", "budget")}
@@ -132,6 +139,8 @@ def _game_of(fields: dict[str, Any]) -> RecordedGame:
     for text in (*texts.values(), *actions):
         if not isinstance(text, str):
             raise ValueError("a text is none")
+        if not is_unicode(text):
+            raise ValueError("a text holds half a character")
     for name, number in numbers.items():
         most = MOST_SEED if name == "seed" else MOST
         is_whole = type(number) is int  # true and false are numbers, too

@@ -35,7 +35,12 @@ from evals.suites.kidgym.published_environment.process import (
     Seen,
     _EndedError,
 )
-from evals.suites.kidgym.published_environment.recording import game_seed, read_recording
+from evals.suites.kidgym.published_environment.recording import (
+    game_seed,
+    read_recording,
+    record_game,
+    write_recording,
+)
 from evals.types import CannotPlayNow, PlayerError, Reply
 from tests.golden import check_golden
 
@@ -604,6 +609,29 @@ def test_numbers_of_a_recording_are_bounded(tmp_path, name, value, sound):
     expected = contextlib.nullcontext() if sound else pytest.raises(ValueError, match=name)
     with expected:
         read_recording(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("shown", "said"),
+    [
+        ({"budget": -4}, "budget is no whole number"),
+        ({"budget": 10**12}, "budget is no whole number"),
+        ({"goal": "x" * 17_000_000}, "more than 16,777,216 characters"),
+        ({"goal": "to \ud800"}, "half a character"),
+    ],
+)
+def test_a_game_that_no_recording_can_hold_is_kept_with_its_cause_and_harms_no_other(tmp_path, shown, said):
+    opened = [
+        Seen("go", ("press",), png(0), 1, 3),
+        Seen(**{"goal": "go", "budget": 3, **shown}, actions=(), picture=png(0), step=1),
+    ]
+    game = SimpleNamespace(open=lambda: opened.pop(0), close=lambda: None)
+    (tmp_path / "pictures").mkdir()
+    process = SimpleNamespace(game=lambda *given: game, checkout=str(tmp_path), seconds=2, about={})
+    games = [record_game(process, tmp_path, "CL", 1, index) for index in range(2)]
+    write_recording(tmp_path, process, games)
+    sound, odd = read_recording(str(tmp_path)).games["CL", 1]
+    assert (sound.goal, sound.error) == ("go", "") and said in odd.error
 
 
 def test_a_recording_is_not_replaced_by_one_with_fewer_games(checkout, tmp_path, capsys):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster.suite_commands.kumo.transcripts import _tasks_of
 from envs.kumo.published import import_checkout, open_domain
 from envs.kumo.published.importing import size_name
 from evals.ledger.records import chat_of, plan_to_table, records_to_table
@@ -28,7 +29,7 @@ from evals.suites.kumo.import_transcripts import (
 )
 from evals.suites.kumo.repeats import Run, join_runs
 from evals.suites.kumo.settings import MAIN_DOMAINS
-from evals.suites.kumo.transcripts import lines_without_a_task, stored_run, transcript_domains
+from evals.suites.kumo.transcripts import lines_of_other_tasks, lines_without_a_task, stored_run, transcript_domains
 from evals.tables import WRITERS
 from evals.types import Episode, PlayerError, Reply, Turn
 from tests.envs.kumo_checkout import FOUR, reply, write_checkout, write_transcripts
@@ -308,6 +309,27 @@ def test_runs_that_end_otherwise_than_recorded_are_named_with_the_reason(source,
     assert (row["success"], row["recorded"], row["equal"]) == ("0.0000", "1.0000", "no")
     (note,) = [note for note in notes if "otherwise than recorded" in note]
     assert note.startswith("5 runs") and "marsh easy 2: a test there has the name of a truth" in note
+
+
+def test_runs_that_the_files_do_not_hold_are_not_compared_with_those_that_they_do(source, tmp_path):
+    root = write_checkout(tmp_path / "checkout")
+    write_transcripts(root, "partial", "PondEnv", {2: [[reply("Fox")]] * 2})
+    run, _ = run_of(suite_of(source, transcripts=str(root), repeats=5), ["partial"])
+    rows, notes = compared(run, source, str(root))
+    row = rows["partial", "easy, 1 domain"]
+    assert (row["runs"], row["success"], row["recorded"], row["equal"]) == (5, "0.4000", "1.0000", "yes")
+    assert "partial, easy: the result files hold 2 of 5 runs; the others count as lost in success." in notes
+
+
+def test_lines_of_tasks_that_were_not_imported_are_told(source, tmp_path):
+    root = write_checkout(tmp_path / "checkout")
+    write_transcripts(root, "more", "PondEnv", {seed: [[reply("Path")]] * 5 for seed in (1, 2)})
+    (path,) = root.glob("results/more/*/*/*/*.jsonl")
+    line = next(line for line in path.read_text().splitlines() if line.endswith('"seed": 1}'))
+    path.write_text(path.read_text() + "".join(f"{line[:-2]}{seed}}}\n" for seed in (900, 31)))
+    known = partial(_tasks_of, str(source))
+    assert lines_of_other_tasks(str(root), "more", known) == {str(path.relative_to(root)): (31, 900)}
+    assert 2 in known("pond", "easy") and not known("nowhere", "easy") and not known("pond", "odd")
 
 
 def test_lines_that_name_no_task_are_counted(tmp_path):

@@ -375,6 +375,18 @@ def test_every_trajectory_replayed_wins_at_the_optimum(rows):
     assert found.domains == {(PART, "easy"): 60}
 
 
+@pytest.mark.parametrize(("name", "value"), [("seed", 7), ("index", 2**70), ("truths", ["x"]), ("tests", [])])
+def test_what_a_row_says_of_its_task_is_what_the_task_says(rows, name, value):
+    assert check([other(rows[0], **{name: value})], processes=1).problems == [
+        f"row 1: {name} differ from those of its task"
+    ]
+
+
+def test_a_trajectory_that_occurs_twice_is_named_and_counts_as_no_other_task(rows):
+    found = check([rows[0], rows[1], rows[0]], processes=1)
+    assert (found.trajectories, found.tasks, found.problems) == (3, 2, ["row 3: is row 1 once more"])
+
+
 def test_tasks_are_told_apart_by_domain_size_seed_and_number(monkeypatch):
     module = "evals.suites.kumo.lab.trajectories.check"
     monkeypatch.setattr(f"{module}.in_order", lambda function, items, processes: [function(list(items))])

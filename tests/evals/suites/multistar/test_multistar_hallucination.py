@@ -7,6 +7,7 @@ from evals.suites.multistar import MultiStarSuite
 from evals.suites.multistar.hallucination import absent, shapes_shown, shapes_told
 from evals.suites.multistar.questions import chain_questions
 from evals.suites.multistar.questions.scene import scene
+from evals.suites.multistar.questions.singles import SHAPES
 from evals.types import Reply
 from tests.evals.suites.multistar.multistar_fakes import played, row_of, tables_of
 
@@ -43,6 +44,26 @@ def test_the_shapes_of_the_panels_that_are_shown_are_those_of_the_scene():
     assert {entity.type for component in candidates for entity in component.entities} <= {
         1 + ("triangle", "square", "pentagon", "hexagon", "circle").index(shape) for shape in shapes_shown(final)
     }
+
+
+def shapes_of(panels):
+    return {item.shape_name for panel in panels for item in panel}
+
+
+def test_the_whole_puzzle_shows_its_candidates_too():
+    only_in_candidates = set()
+    for seed in range(12):
+        problem = generate("center_single", seed)
+        context, final = scene(problem), chain_questions(problem, 0)[-1]
+        shown = shapes_of(context) | {
+            SHAPES[entity.type - 1]
+            for panel in problem.candidates
+            for component in panel.components
+            for entity in component.entities
+        }
+        assert shapes_shown(final) == shown
+        only_in_candidates |= shown - shapes_of(context)
+    assert only_in_candidates
 
 
 def test_shapes_that_the_question_names_are_not_decided():

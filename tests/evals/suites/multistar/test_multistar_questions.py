@@ -3,6 +3,7 @@
 import itertools
 import random
 from collections import Counter, defaultdict
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,7 +19,7 @@ from evals.suites.multistar.questions import (
 )
 from evals.suites.multistar.questions.chain import chain_sketches
 from evals.suites.multistar.questions.options import balance
-from evals.suites.multistar.questions.sketch import posed
+from evals.suites.multistar.questions.sketch import _has_twin, posed
 
 TWO_PARTS = {
     "left_center_single_right_center_single": ("left", "right"),
@@ -216,3 +217,16 @@ def test_words_that_the_published_drawing_does_not_show_do_not_count():
                 assert "largest square" in ours.text or "smallest square" in ours.text
                 hidden.append(seed)
     assert hidden == [119, 463, 463, 463]
+
+
+@pytest.mark.parametrize(
+    ("render", "target", "groups", "has"),
+    [
+        *(("official", 2, [(3, 5)], True), ("official", 2, [(2, 5)], False), ("official", 7, [(1, 4), (6, 8)], True)),
+        *(("official", 2, [], False), ("own", 2, [(3, 5)], False)),
+    ],
+)
+def test_an_answer_has_a_twin_where_its_number_from_1_is_in_a_group(render, target, groups, has, monkeypatch):
+    monkeypatch.setattr("evals.suites.multistar.questions.sketch.twins", lambda problem: groups)
+    problem = SimpleNamespace(source=SimpleNamespace(render=render), target=target)
+    assert _has_twin(problem) is has

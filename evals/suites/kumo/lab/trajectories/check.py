@@ -12,6 +12,7 @@ from envs.kumo import BOOK_STYLES, Game, OptimalSearch, Task
 from evals.suites.kumo.lab.trajectories.plays import Row, chat_columns, chat_of
 from evals.suites.kumo.parallel import in_order
 from evals.suites.kumo.searched_game import Puzzle, domain_of
+from evals.types import stable_hash
 
 
 @dataclass
@@ -44,19 +45,25 @@ def check(rows: Iterable[Row], processes: int | None = None) -> Checked:
         rows: Of a file.
         processes: Replays at a time; as many as there are cores if not given.
     """
-    found, before = Checked(), None
+    found = Checked()
+    tasks: set[str] = set()
+    places: dict[str, int] = {}
+    """By task and play, the first row with it."""
     for results in in_order(_check_rows, enumerate(rows, 1), processes):
         for number, row, won, problem in results:
-            key = row["domain"], row["level"], row["seed"], row["index"]
+            task = row["domain"], row["level"], row["seed"], row["index"]
+            tasks.add(stable_hash(task))
+            first = places.setdefault(stable_hash(task, row["play"]), number)
+            if first < number:
+                problem = problem or f"is row {first:,} once more"
             found.trajectories += 1
-            found.tasks += key != before  # the plays of one task stand together
             found.won += won
             found.tests += len(row["actions"]) - 1
             found.expected += row["expected_tests"]
             found.domains[row["domain"], row["level"]] += 1
             if problem:
                 found.problems.append(f"row {number:,}: {problem}")
-            before = key
+    found.tasks = len(tasks)
     return found
 
 
@@ -90,6 +97,10 @@ def _replay(puzzle: Puzzle, row: Row) -> tuple[bool, str]:
         return False, f"{moves[-1]!r} is not the right truth"
     if not math.isclose(row["expected_tests"], search.expected_steps, abs_tol=1e-6):
         problems.append(f"expected_tests is {row['expected_tests']}, not {search.expected_steps:.6f}")
+    own = {"seed": task.seed, "index": task.index, "truths": [*task.truths], "tests": [*task.action_names]}
+    wrong = [name for name, value in own.items() if row[name] != value]
+    if wrong:
+        problems.append(f"{' and '.join(wrong)} differ from those of its task")
     # Without a known book there is no chat to compare with.
     if row["book"] not in BOOK_STYLES:
         return True, f"no book {row['book']!r}"
