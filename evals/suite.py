@@ -17,10 +17,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import pyarrow as pa
 
+from envs.files import is_unicode
 from envs.picture import Picture
 from evals.conversation import Conversation, Record, cause_of
 from evals.figures import Figure
@@ -331,10 +332,61 @@ def _planned(suite: Suite) -> list[tuple[Suite, Episode]]:
     planned = list[tuple[Suite, Episode]]()
     for part in suite.parts:
         try:
-            planned += [(part, episode) for episode in part.plan()]
+            episodes = [*part.plan()]
+        except (ValueError, OSError):
+            raise
         except SystemExit as error:  # which would end the program with whatever code it names
             raise ValueError(f"suite={part.name}: its plan called sys.exit({error.code!r})") from error
+        except Exception as error:  # a suite may be anybody's
+            raise ValueError(f"suite={part.name}: its plan failed: {type(error).__name__}: {error}") from error
+        _check_planned(part.name, episodes)
+        planned += [(part, episode) for episode in episodes]
     return planned
+
+
+_TEXTS: Final = ("suite", "task", "level", "mode", "fingerprint", "group")
+_NUMBERS: Final = {
+    "index": (0, 2**31 - 1),
+    "repeat": (0, 2**31 - 1),
+    "budget": (0, 2**31 - 1),
+    "seed": (-(2**63), 2**63 - 1),
+}
+"""Of an episode, with the least and the most that the ledger can hold."""
+_EXPECTED: Final = ("calls", "prompt_tokens")
+
+
+def _check_planned(name: str, episodes: Sequence[Episode]) -> None:
+    """See that the ledger can hold what a suite plans, before anything is played.
+
+    Raises:
+        ValueError: it cannot; the message names what is wrong.
+    """
+    for field in _TEXTS:
+        for value in _different(episodes, field):
+            if not isinstance(value, str) or not is_unicode(value):
+                raise _odd(name, field, value, "a text of whole characters")
+    for field, (least, most) in _NUMBERS.items():
+        for value in _different(episodes, field):
+            is_whole = isinstance(value, int) and not isinstance(value, bool)
+            if not is_whole or not least <= value <= most:
+                raise _odd(name, field, value, f"a whole number from {least} to {most}")
+    for field in _EXPECTED:
+        for value in _different(episodes, field):
+            if not isinstance(value, int | float) or not 0 <= value < math.inf:
+                raise _odd(name, field, value, "a number from 0 up")
+
+
+def _different(episodes: Sequence[Episode], field: str) -> Iterable[Any]:
+    """The values of a field, each at least once."""
+    values = [getattr(episode, field) for episode in episodes]
+    try:
+        return set(values)
+    except TypeError:  # one cannot be hashed, so it is neither a text nor a number
+        return values
+
+
+def _odd(name: str, field: str, value: object, wanted: str) -> ValueError:
+    return ValueError(f"suite={name}: plans an episode whose {field} is {value!r:.80}; it must be {wanted}")
 
 
 def people_fingerprint(suite: Suite) -> str:

@@ -13,6 +13,7 @@ from evals.ledger.parts import LedgerChangedError, LedgerDamagedError
 from evals.ledger.run_data import RunData
 from evals.suite import Suite
 from evals.summary.difficulty import Curve, DifficultyRules, curves_of, difficulty_figure, difficulty_table
+from evals.summary.paired import Measure
 from evals.tables import Section, Table
 from evals.view import EpisodeView, default_view
 
@@ -54,6 +55,21 @@ def suite_figures(suite: Suite, run: RunData) -> list[Figure]:
     return found
 
 
+def suite_measures(part: Suite, run: RunData, player: str) -> list[Measure]:
+    """What one suite of a run offers to compare, of one player.
+
+    Args:
+        part: The suite.
+        run: The suite's part of the run.
+        player: Whose episodes.
+
+    Raises:
+        SuiteError: the suite fails on the run's rows.
+    """
+    with _named(part, "take its measures"):
+        return [*part.measures(run, player)]
+
+
 def difficulty_curves(part: Suite, run: RunData) -> list[Curve]:
     """Success over difficulty, where the part was played at several levels that get harder."""
     return curves_of(run.of(part.name), DifficultyRules(part.difficulty_of, part.variant_of, part.known_success))
@@ -66,7 +82,7 @@ def _named(part: Suite, act: str) -> Iterator[None]:
         yield
     except (LedgerChangedError, LedgerDamagedError):
         raise
-    except Exception as error:  # a suite, or the author of a ledger's rows, may be anybody
+    except (Exception, SystemExit) as error:  # a suite, or the author of a ledger's rows, may be anybody
         raise SuiteError(part.name, act, error) from error
 
 

@@ -17,6 +17,7 @@ from evals.report.draw import draw
 from evals.report.page import Page, Section, figure_parts, table_parts
 from evals.stats.intervals import Estimate
 from evals.suite import Suite
+from evals.suite_results import suite_measures
 from evals.summary.paired import Effect, Observation, holm, paired_effects, pooled_estimate
 from evals.tables import Cell, Table, table_files
 
@@ -48,7 +49,7 @@ def points_of(checkpoint: str, step: int, run: RunData, suite: Suite) -> list[Po
             planned = pc.sum(pc.equal(mine.plan["player"], player)).as_py() or 0
             rows = mine.episodes(["player", "status"])
             statuses = rows.filter(pc.equal(rows["player"], player))["status"].to_pylist()
-            for measure in part.measures(mine, player):
+            for measure in suite_measures(part, mine, player):
                 pooled = [one._replace(cell=(), unit=(one.cell, one.unit)) for one in measure.observations]
                 if not pooled:
                     continue

@@ -23,6 +23,7 @@ from evals.ledger.run_data import RunData
 from evals.stopping.outcomes import measurable
 from evals.stopping.rules import StopRule
 from evals.suite import ledger_columns
+from evals.suite_results import suite_measures
 from evals.tables import Cell, Table
 from evals.types import stable_hash
 
@@ -89,7 +90,9 @@ def check_measure(measure: str, settings: Settings) -> None:
         return
     # The suite names its own measures for any run, also one in which nothing has been played.
     nothing = RunData.of_tables(plan_to_table(settings.plan), records_to_table([], ledger_columns(suite)))
-    offered = [one.name for part in suite.parts for one in part.measures(nothing.of(part.name), settings.model.name)]
+    offered = [
+        one.name for part in suite.parts for one in suite_measures(part, nothing.of(part.name), settings.model.name)
+    ]
     known = list(dict.fromkeys([*offered, *columns]))
     if measure not in known:
         near = did_you_mean(measure, known) or "."

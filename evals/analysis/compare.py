@@ -10,6 +10,7 @@ import pyarrow as pa
 from evals.ledger.run_data import RunData
 from evals.stats.power import games_needed, smallest_difference
 from evals.suite import Suite
+from evals.suite_results import suite_measures
 from evals.summary.paired import Effect, Measure, Observation, column_measure, holm, paired_effects
 from evals.tables import Cell, Table
 
@@ -90,8 +91,8 @@ def shared_measures(first: Side, second: Side, column: str | None) -> Iterator[t
             other = column_measure(theirs, second.player, own)
             yield part.name, one, other
             continue
-        there = {other.name: other for other in others[part.name].measures(theirs, second.player)}
-        for one in part.measures(ours, first.player):
+        there = {other.name: other for other in suite_measures(others[part.name], theirs, second.player)}
+        for one in suite_measures(part, ours, first.player):
             if one.name in there:
                 yield part.name, one, there[one.name]
 

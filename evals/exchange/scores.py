@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from evals.exchange.source import Source
 from evals.stats.intervals import UNBOUNDED, UNIT, Bounds, Estimate, clustered_error, mean_estimate, proportion_estimate
+from evals.suite_results import suite_measures
 from evals.summary.paired import Measure, Observation, column_measure
 
 CONFIDENCE = 0.95
@@ -49,7 +50,7 @@ def scores_of(source: Source) -> list[Score]:
     measures = [success]
     if [one.value for one in credit.observations] != [one.value for one in success.observations]:
         measures.append(credit)
-    measures += [each for each in source.suite.measures(source.run, source.player) if each.name != MAIN]
+    measures += [each for each in suite_measures(source.suite, source.run, source.player) if each.name != MAIN]
     with source.run.intervals():
         scores = [score for measure in measures for score in _scores(measure)]
     return [score for score in scores if known(score.estimate.mean) is not None]

@@ -15,7 +15,7 @@ from evals.analysis.labels import run_labels
 from evals.ledger.run_data import RunData, count_rows
 from evals.stats.intervals import Estimate
 from evals.suite import Suite, built_in_names
-from evals.suite_results import suite_results
+from evals.suite_results import suite_measures, suite_results
 from evals.summary.paired import Measure, Observation, pooled_estimate
 from evals.summary.reply_health import ReplyHealth, reply_health
 from evals.tables import Table
@@ -203,7 +203,7 @@ class Reader:
                             about={
                                 key: [str(value) for value in pc.unique(whole[key]).to_pylist()] for key in _GAME[:3]
                             },
-                            scores=[self._score(measure) for measure in part.measures(mine, player)],
+                            scores=[self._score(measure) for measure in suite_measures(part, mine, player)],
                             planned=count,
                             done=int(totals["done"]),
                             failed=int(totals["failed"]),

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from evals.analysis.compare import Side
 from evals.analysis.differences import flat_settings
+from evals.suite_results import suite_measures
 from evals.summary.paired import Measure, Observation
 
 FACTORS: Final = ("suite.", "history.", "model.sampling.", "model.system_role", "decoding")
@@ -111,7 +112,7 @@ def measures_of(condition: Condition) -> dict[str, Measure]:
     """What the suites of a condition's run offer for comparison, by ``suite: measure``."""
     found = {}
     for part in condition.side.suite.parts:
-        for measure in part.measures(condition.side.run.of(part.name), condition.side.player):
+        for measure in suite_measures(part, condition.side.run.of(part.name), condition.side.player):
             if measure.observations:
                 found[f"{part.name}: {measure.name}"] = measure
     return found

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import math
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -32,7 +33,7 @@ from evals.suite import (
     play_episode,
     unassigned_games,
 )
-from evals.suite_results import suite_figures, suite_results, suite_view
+from evals.suite_results import suite_figures, suite_measures, suite_results, suite_view
 from evals.suites.bundle import Bundle
 from evals.suites.kidgym import KidGymSuite
 from evals.suites.kumo import KumoSuite
@@ -400,6 +401,9 @@ class Broken(Coins):
 
     figures = view = lambda self, *given: self.results(*given, "")
 
+    def measures(self, run, player):
+        return self.results(run, player)
+
 
 def test_an_error_of_a_suite_says_whose_it_is_and_at_what_and_a_changing_ledger_is_no_fault_of_a_suite():
     run = run_of([])
@@ -408,6 +412,11 @@ def test_an_error_of_a_suite_says_whose_it_is_and_at_what_and_a_changing_ledger_
         suite_results(both, run, "paper")
     with pytest.raises(SuiteError, match=r"the suite coins cannot draw its figures of this run: KeyError: 'x'"):
         suite_figures(both, run)
+    with pytest.raises(SuiteError, match=r"the suite coins cannot take its measures of this run: KeyError: 'x'"):
+        suite_measures(Broken(), run, "model")
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SuiteError, match=r"of this run: SystemExit: 4$"):
+        patch.setattr(Broken, "error", SystemExit(4))
+        suite_results(Broken(), run, "scores")
     for error in (LedgerChangedError("gone"), LedgerDamagedError([])):
         with pytest.raises(type(error)), pytest.MonkeyPatch.context() as patch:
             patch.setattr(Broken, "error", error)
@@ -458,3 +467,62 @@ def test_the_size_of_a_plan_is_the_product_of_its_settings():
     check_plan_size(tasks=5, episodes=MOST_EPISODES // 5)
     with pytest.raises(ValueError, match=r"12,000,000 episodes \(3 tasks x 4,000,000 episodes\)"):
         check_plan_size(tasks=3, episodes=4_000_000)
+
+
+class Planning(ToySuite):
+    """Plans one episode with other values, or raises an error."""
+
+    changes: ClassVar[dict] = {}
+    raised: ClassVar[BaseException | None] = None
+
+    def plan(self):
+        if self.raised:
+            raise self.raised
+        first, *others = super().plan()
+        return [dataclasses.replace(first, **self.changes), *others]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "wanted"),
+    [
+        *((name, value, "a text") for name in ("task", "level", "mode", "group") for value in (None, 3, [], "\ud800")),
+        *(
+            (name, value, "a whole number")
+            for name in ("index", "repeat", "budget")
+            for value in (-1, 2**31, 1.0, True, None, {})
+        ),
+        *(("seed", value, "a whole number") for value in (2**63, -(2**63) - 1, "1")),
+        *(
+            (name, value, "a number from 0 up")
+            for name in ("calls", "prompt_tokens")
+            for value in (math.nan, math.inf, -0.5, None)
+        ),
+    ],
+)
+def test_a_plan_that_no_ledger_can_hold_is_refused_before_anything_is_played(field, value, wanted, monkeypatch):
+    monkeypatch.setattr(Planning, "changes", {field: value})
+    with pytest.raises(
+        ValueError, match=rf"^suite={Planning.name}: plans an episode whose {field} is .*; it must be {wanted}"
+    ):
+        plan_for(Planning(episodes=3), {"m": ""})
+
+
+def test_a_plan_may_hold_what_the_ledger_can(monkeypatch):
+    whole = {"index": 2**31 - 1, "repeat": 0, "budget": 2**31 - 1, "seed": -(2**63), "calls": 0, "prompt_tokens": 1e300}
+    monkeypatch.setattr(Planning, "changes", whole)
+    first, *_ = plan_for(Planning(episodes=3), {"m": ""})
+    assert {name: getattr(first, name) for name in whole} == whole
+
+
+@pytest.mark.parametrize(
+    ("raised", "said"),
+    [
+        (SystemExit(3), r"its plan called sys.exit\(3\)"),
+        (KeyError("x"), "its plan failed: KeyError: 'x'"),
+        (ValueError("no such setting"), "^no such setting$"),
+    ],
+)
+def test_a_plan_that_fails_is_an_error_of_its_suite(raised, said, monkeypatch):
+    monkeypatch.setattr(Planning, "raised", raised)
+    with pytest.raises(ValueError, match=said):
+        plan_for(Planning(), {"m": ""})

@@ -19,6 +19,7 @@ from evals.ledger.run_data import RunData
 from evals.reference import model_named, published
 from evals.stats.intervals import Estimate
 from evals.suite import Suite
+from evals.suite_results import suite_measures
 from evals.suites.kumo.repeats import RELATIVE, Run, groups_of, mean_of
 from evals.tables import Cell, Table
 
@@ -80,7 +81,7 @@ def _scores_elsewhere(others: Iterable[tuple[Suite, RunData]]) -> list[Scores]:
     found: dict[str, dict[str, float]] = {}
     for suite, run in others:
         for player in dict.fromkeys(run.plan["player"].to_pylist()):
-            for measured in suite.measures(run, player):
+            for measured in suite_measures(suite, run, player):
                 values = [one.value for one in measured.observations]
                 if values:
                     of_players = found.setdefault(f"{suite.name}: {measured.name}", {})
