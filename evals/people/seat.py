@@ -17,7 +17,7 @@ from evals.people.study import Check, Participant, Study
 from evals.searches import found_by
 from evals.sessions.session import Session
 from evals.suite import words_for_people
-from evals.types import Part, PlayerError, Turn
+from evals.types import Part, PlayerError, Turn, stable_hash
 
 YES_NO: Final = ("yes", "no")
 _BUTTONS: Final = {"consent": "I agree and take part", "instructions": "Begin"}
@@ -66,10 +66,14 @@ class _Current:
     parts: tuple[Part, ...] = ()
     session: Session | None = None
     questions: Questions | None = None
+    edition: str = ""
+    """Of the criteria: choices are numbers, and a page that was left open may show other criteria than there are now."""
 
     @property
     def key(self) -> str:
-        return f"{self.item.key}/{self.step}"
+        """What the page sends back with an answer: ``ITEM/STEP``, or ``ITEM@EDITION/STEP`` of a review."""
+        edition = f"@{self.edition}" if self.edition else ""
+        return f"{self.item.key}{edition}/{self.step}"
 
 
 class Seat:
@@ -107,7 +111,8 @@ class Seat:
             OSError: it cannot be written; then it does not count.
         """
         async with self._lock:
-            item, _, step = answer.key.rpartition("/")
+            place, _, step = answer.key.rpartition("/")
+            item = place.partition("@")[0]
             answered = self._journal.items.get(item, {})
             if step.isdecimal() and len(step) < 9 and int(step) in answered:
                 return await self._state()
@@ -119,7 +124,7 @@ class Seat:
             times = (answer.visible, answer.hidden)
             asked: tuple[str, ...] = ()
             if current.item.kind == "review":
-                asked = tuple(criterion.key for criterion in self._study.plan.criteria)
+                asked = self._criteria
             entry = Entry(current.item.key, current.step, texts, *times, answer.ignored, asked)
             # should anything fail from here on, the next request begins anew from the journal
             self._current = None
@@ -220,7 +225,13 @@ class Seat:
         ]
         answer = f"Answer given: {captions.get(given, given) or 'none'}"
         state = self._with_help({**texts_state(shown), "given": answer, "asks": asks})
-        return _Current(item, 0, (YES_NO,) * len(asks), state, all_parts(shown))
+        return _Current(
+            item, 0, (YES_NO,) * len(asks), state, all_parts(shown), edition=stable_hash(self._criteria)[:12]
+        )
+
+    @property
+    def _criteria(self) -> tuple[str, ...]:
+        return tuple(criterion.key for criterion in self._study.plan.criteria)
 
     def _with_help(self, state: dict[str, Any]) -> dict[str, Any]:
         return {**state, "help": rendered(self._study.texts.get("instructions", ""))}

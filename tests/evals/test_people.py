@@ -319,6 +319,26 @@ async def test_answers_of_reviewers_stay_with_their_criteria_when_these_are_edit
     assert await shares(reworded, clear, right) == ({"clear": 0, "right": 1}, ())
 
 
+async def test_a_page_that_shows_other_criteria_than_there_are_now_is_refused(tmp_path):
+    """Choices are numbers: by the server's new order, a page that was left open would judge another criterion."""
+    right, clear = Criterion(name="right", question="Right?"), Criterion(name="clear", question="Clear?")
+    study = study_in(tmp_path, kind="review", checks=(), criteria=(right, clear))
+    seat = seat_of(study)
+    for key in ("consent/0", "instructions/0"):
+        state = await seat.answer(choice(key, 0))
+    edited = dataclasses.replace(study, plan=study.plan.model_copy(update={"criteria": (clear, right)}))
+    again = seat_of(edited)
+    with pytest.raises(RefusedError):
+        await again.answer(choice(state["key"], 0, 1))
+    shown = await again.state()
+    assert [ask["name"] for ask in shown["asks"]] == ["clear", "right"] and shown["key"] != state["key"]
+    following = await again.answer(choice(shown["key"], 0, 1))
+    assert following["progress"]["at"] == 2
+    # sent once more, the page has a lost answer's key and goes on
+    assert await again.answer(choice(shown["key"], 0, 1)) == following
+    assert (await seat_of(study).state())["progress"]["at"] == 2, "what was answered stays answered"
+
+
 async def test_reviews_of_older_versions_are_read_by_the_order_of_the_criteria(tmp_path):
     right, clear = Criterion(name="right", question="Right?"), Criterion(name="clear", question="Clear?")
     study = study_in(tmp_path, kind="review", checks=(), criteria=(right, clear))
