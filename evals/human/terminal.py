@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import select
 import sys
 import textwrap
@@ -111,7 +112,9 @@ class Terminal:
         path = self._folder / f"picture-{self._pictures}.png"
         image.save(path)
         if can_draw(self._console):
-            from textual_image.renderable import HalfcellImage  # finds out what the terminal can draw when imported
+            # When imported, it asks the terminal what it can draw; one that does not answer is no trouble worth a traceback.
+            logging.getLogger("textual_image").addHandler(logging.NullHandler())
+            from textual_image.renderable import HalfcellImage
 
             width = min(image.width, self._console.width, WIDEST_PICTURE)
             # A cell holds two rows of the picture; of a very wide one less than half a cell may be left.

@@ -1,13 +1,17 @@
 """The human player: what a person is shown, what is taken for an answer, and the page in the browser."""
 
 import asyncio
+import contextlib
 import errno
+import fcntl
 import io
 import os
 import pty
 import re
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -446,3 +450,29 @@ def test_a_signal_just_before_the_read_is_noticed_before_anything_is_typed():
             process.kill()
             os.close(inside)
             os.close(outside)
+
+
+DRAWING = """
+from pathlib import Path
+from rich.console import Console
+from envs.kidgym import make
+from evals.human.terminal import Terminal
+console = Console(force_terminal=True, color_system="truecolor", width=80)
+Terminal(Path(sys.argv[1]), console)._picture(make("CL", 1, 0).frame)
+print("drawn")
+"""
+
+
+def test_a_terminal_that_does_not_tell_its_cell_size_shows_pictures_all_the_same(tmp_path):
+    outside, inside = pty.openpty()
+    fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    command = [sys.executable, "-c", f"import sys\n{DRAWING}", tmp_path]
+    with subprocess.Popen(command, cwd=ROOT, stdin=inside, stdout=inside, stderr=inside) as drawing:
+        os.close(inside)
+        shown = b""
+        with contextlib.suppress(OSError):  # at the end of a terminal
+            while part := os.read(outside, 65_536):
+                shown += part
+    os.close(outside)
+    assert drawing.returncode == 0 and b"drawn" in shown and "▀".encode() in shown, shown[-2_000:]
+    assert b"Traceback" not in shown and b"cell size" not in shown
