@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import Final
 
 from cluster.console import warn
@@ -34,6 +35,7 @@ class Commits:
         self._directory, self._stats, self._stopping, self._watcher = directory, stats, stopping, watcher
         self._waiting: list[Record] = []
         self._writing = asyncio.Lock()
+        self._tries = TRIES
         self._compacting: asyncio.Task[None] | None = None
 
     async def add(self, record: Record) -> None:
@@ -57,17 +59,21 @@ class Commits:
         if self._compacting is not None:
             await self._compacting
 
+    def hurry(self) -> None:
+        """From now on, the first commit that fails is the last: nobody waits for room on a disk any more."""
+        self._tries = 1
+
     async def _write(self) -> None:
         batch = list(self._waiting)
         rows = sound_rows(batch, self._columns)
-        for attempt in range(1, TRIES + 1):
+        for attempt in itertools.count(1):
             try:
                 await asyncio.to_thread(self._directory.commit, rows)
                 break
             except OSError as error:
                 if attempt == 1:
                     warn(f"cannot write the ledger; keeping finished episodes in memory: {error}")
-                if attempt == TRIES:
+                if attempt >= self._tries:
                     unwritten = len(self._waiting)
                     self.failure = RunFailedError(
                         f"cannot write the ledger; {unwritten} finished episodes are in memory only: {error}"

@@ -88,7 +88,15 @@ async def offer(
         # Clients that ask once more are told that it is over.
         if games.over:
             await asyncio.sleep(GOODBYE_SECONDS)
-        await commits.settle()
+        settling = asyncio.create_task(commits.settle())
+        while not settling.done():
+            grace_is_over = end is not None and time.monotonic() > end
+            if grace_is_over or len(stop_signals.received) > 1:
+                commits.hurry()
+            await asyncio.wait([settling], timeout=TICK_SECONDS)
+        await settling
+        if commits.failure is not None:
+            progress.say(str(commits.failure))
         # The last line says what came of all games, also of those within the last tick.
         progress.stats.stopping = await asyncio.to_thread(stopping.look)
     if games.playing:

@@ -349,7 +349,7 @@ async def test_offers(capsys, monkeypatch):
 
         stats = SimpleNamespace(stopping=None)
         progress = SimpleNamespace(stats=stats, say=told("say"), stage="", update=lambda: None)
-        writes = SimpleNamespace(failure=failure, settle=settle)
+        writes = SimpleNamespace(failure=failure, settle=settle, hurry=told("hurry"))
         happening = asyncio.ensure_future(happens())
         try:
             await clock.during(

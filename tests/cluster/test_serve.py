@@ -699,7 +699,7 @@ def offering(monkeypatch):
     monkeypatch.setattr(host, "GOODBYE_SECONDS", 0.0)
     monkeypatch.setattr(stop_signals, "received", [])
 
-    async def offer(rule, grace: float, client) -> tuple[Served, str]:
+    async def offer(rule, grace: float, client, commits: Commits | None = None) -> tuple[Served, str]:
         served = Served(SUITES["toy"])
         console = Console(file=io.StringIO(), width=200)
         progress = Progress(RunStatistics(), console)
@@ -711,7 +711,7 @@ def offering(monkeypatch):
             await played
 
         stopping = rule(served) if rule else StopWatch(None, None)
-        await host.offer(served.games, commits_to(Disk(0)), stopping, progress, interface(), grace)
+        await host.offer(served.games, commits or commits_to(Disk(0)), stopping, progress, interface(), grace)
         return served, console.file.getvalue()
 
     return offer
@@ -749,6 +749,26 @@ async def test_the_grace_time_ends_and_so_does_a_second_signal(offering, signals
 
     served, said = await offering(None, grace, client)
     assert not served.records and "games not finished: 1" in said
+
+
+@pytest.mark.parametrize(("signals", "grace"), [(1, 0.0), (2, 1e9)])
+async def test_nobody_waits_for_room_on_a_disk_after_a_second_signal_or_the_grace_time(
+    offering, signals, grace, monkeypatch
+) -> None:
+    monkeypatch.setattr(commits_module, "TRIES", 10**9)
+    monkeypatch.setattr(commits_module, "RETRY_SECONDS", 0.001)
+    commits = commits_to(Disk(10**9))
+    record = await play_episode(ToySuite(), ToySuite().plan()[0], Policy())
+    writing = asyncio.create_task(commits.add(record))
+
+    async def client(served: Served) -> None:
+        await asyncio.sleep(0.01)
+        stop_signals.received.extend([signal.SIGINT] * signals)
+
+    _, said = await asyncio.wait_for(offering(None, grace, client, commits), 20)
+    assert "1 finished episodes are in memory only" in said
+    with pytest.raises(RunFailedError):
+        await writing
 
 
 # --- the player ------------------------------------------------------------------------------------------------------
