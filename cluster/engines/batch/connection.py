@@ -27,6 +27,8 @@ OUTAGE_SECONDS = 3600.0
 """How long steps may fail in passing before the run stops; it can be resumed."""
 
 
+TOOK_NOTHING = (429, 529)
+"""Statuses of a provider that is too busy to take a job: it need not be looked for among others."""
 CONCERN_TURNS = ("refused", "filtered", "too long")
 """Meanings of errors that fail the turns of one job, not the run."""
 
@@ -235,7 +237,8 @@ class BatchConnection(ClientConnection):
                     return
                 await asyncio.sleep(self._wait_after(error, began, pause))
                 pause = min(2 * pause, LONGEST_PAUSE)
-                batch = await self._find(job)
+                if error.status not in TOOK_NOTHING:
+                    batch = await self._find(job)
         self.store.sent(job, batch)
         await self._follow(job)
 

@@ -777,6 +777,17 @@ async def test_a_job_whose_sending_broke_is_looked_for_before_it_is_sent_again(j
     await through.close()
 
 
+@pytest.mark.parametrize(("status", "looks"), [(429, False), (529, False), (500, True), (0, True)])
+async def test_a_job_that_a_busy_provider_did_not_take_is_sent_again_and_not_looked_for(jobs, status, looks):
+    """Else a job of somebody else with as many turns might be followed to its end."""
+    jobs.breaks["create"] = [EndpointError("busy", status)]
+    jobs.breaks["candidates"] = [LASTING]
+    through = jobs.connect()
+    (answer,) = await asked(through, "a")
+    assert str(answer) == ("key" if looks else "batch-0: [redacted]")
+    await through.close()
+
+
 @pytest.mark.parametrize("where", ["create", "answers"])
 async def test_a_refused_job_is_an_error_of_each_of_its_turns_and_the_next_try_is_another_turn(jobs, where):
     jobs.breaks[where] = [REFUSED if where == "create" else JobFailedError("no such model", 400)]
