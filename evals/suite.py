@@ -344,7 +344,7 @@ def _planned(suite: Suite) -> list[tuple[Suite, Episode]]:
     return planned
 
 
-_TEXTS: Final = ("suite", "task", "level", "mode", "fingerprint", "group")
+_TEXTS: Final = ("task", "level", "mode", "fingerprint", "group")
 _NUMBERS: Final = {
     "index": (0, 2**31 - 1),
     "repeat": (0, 2**31 - 1),
@@ -361,6 +361,9 @@ def _check_planned(name: str, episodes: Sequence[Episode]) -> None:
     Raises:
         ValueError: it cannot; the message names what is wrong.
     """
+    for value in _different(episodes, "suite"):
+        if value != name:
+            raise _odd(name, "suite", value, f"{name!r}")
     for field in _TEXTS:
         for value in _different(episodes, field):
             if not isinstance(value, str) or not is_unicode(value):

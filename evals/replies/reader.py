@@ -15,7 +15,7 @@ from evals.replies.forms import Place, has_tags, own_turn, places, side_by_side,
 from evals.replies.ticks import ticked
 from evals.replies.words import content, folded
 
-READER_VERSION: Final = 10
+READER_VERSION: Final = 11
 """Raised whenever a reply may be read otherwise; part of the fingerprint of every episode whose replies are read."""
 
 NO_ANSWER, TWO_ANSWERS, BEYOND, CUT_OFF = "no answer", "two answers", "beyond the list", "cut off"

@@ -94,6 +94,8 @@ _PHRASES = _rewritings(
     (r"\bso far\b", "hitherto"),
     (r"\bis the only\b", "is the best"),
     (r"\bthis (?:time|turn|round)\b", "now"),
+    # what a patient has is what is looked for
+    (r"\b(?:the|this) (?:patient|person) (?:has|suffers from|is suffering from)\b", "the patient is"),
     # what is put behind something else
     (r"\b((?:prefer|favou?r)(?:s|red|ring)?) (?!to\b)([^.,;:\n]{1,80}?) to\b", r"\1 \2 over"),
     (r"\bpreferable to\b", "better than"),

@@ -133,6 +133,23 @@ def test_of_options_that_are_compared_or_refused_the_other_is_meant(form, place,
     assert found is not None and "ABCD"[found] == labels[place]
 
 
+@pytest.mark.parametrize("frame", ["{}", "<answer>{}</answer>"])
+@pytest.mark.parametrize(
+    ("reply", "name"),
+    [
+        ("The patient has Lupus.", "Lupus"),
+        ("The patient suffers from lupus", "Lupus"),
+        ("This person has Common Cold", "Common Cold"),
+        ("The patient does not have Lupus.", None),
+        ("The patient has Lupus or Common Cold", None),
+        ("The patient has symptoms of Lupus", None),
+        ("If the patient has Lupus, a test will show it", None),
+    ],
+)
+def test_what_the_patient_has_is_the_answer(frame, reply, name):
+    assert read_name(frame.format(reply), (), ("Flu", "Lupus", "Common Cold")).name == name
+
+
 @pytest.mark.parametrize("name", ["Type 1 Diabetes", "Type 3 diabetes", "diabetes type 1"])
 def test_a_name_with_another_number_is_another_name(name):
     truths = ("Flu", "Type 2 Diabetes")

@@ -61,7 +61,7 @@ class Coins(Suite):
         return self.asks
 
     def plan(self):
-        return [an_episode(index, suite="coins", fingerprint="c", player="") for index in range(self.count)]
+        return [an_episode(index, suite=self.name, fingerprint="c", player="") for index in range(self.count)]
 
     async def play(self, episode, conversation):
         said = {"oracle": lambda: "heads", "shortcuts": {"cheat": lambda: "heads"}}
@@ -180,7 +180,7 @@ def test_names_of_players_whose_files_are_missing_here_are_left_out(error, monke
 
 def test_a_player_of_a_parts_own_plays_what_the_last_part_that_has_it_offers():
     both = Bundle("both", (OnRecord(count=2), Later(count=3), Coins()))
-    assert [(each.suite, each.index) for each in plan_for(both, {"replay": ""})] == [("coins", 0)]
+    assert [(each.suite, each.index) for each in plan_for(both, {"replay": ""})] == [("later", 0)]
     assert len(plan_for(both, {"m": ""})) == 7
     assert len(plan_for(Bundle("both", (Later(count=3), Coins())), {"replay": "", "m": ""})) == 1 + 5
 
@@ -491,6 +491,7 @@ class Planning(ToySuite):
             for name in ("index", "repeat", "budget")
             for value in (-1, 2**31, 1.0, True, None, {})
         ),
+        ("suite", "kumo", "'toy'"),
         *(("seed", value, "a whole number") for value in (2**63, -(2**63) - 1, "1")),
         *(
             (name, value, "a number from 0 up")
