@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -47,5 +48,6 @@ def overview(run: RunData) -> Iterator[Line]:
             done=len(mine) - failed,
             failed=failed,
             success=success,
-            cost=pc.sum(mine["cost"]).as_py() or 0.0,
+            # exact, so that it does not depend on the order of the rows
+            cost=math.fsum(pc.drop_null(mine["cost"]).to_pylist()),
         )
