@@ -59,11 +59,13 @@ def _negations_holding(gaps: Sequence[Sequence[str]], negates: frozenset[str]) -
     own = 0
     """How many mentions in a row have a negation of their own."""
     for gap, count in zip(gaps, before, strict=False):
+        # "Neither A nor B, C": where each has its own negation, what follows a comma without one is not negated.
+        stands_alone = own > 1 and "," in gap[-1:]
         if count:
             holds = count
             own += 1
-        # What is decided for or stated next is not negated any more, nor what follows "not A, not B" without a "not".
-        elif not _ENDS_NEGATION.isdisjoint(gap) or (own > 1 and gap[-1] == ","):
+        # What is decided for or stated next is not negated any more.
+        elif stands_alone or not _ENDS_NEGATION.isdisjoint(gap):
             holds = 0
             own = 0
         holding.append(holds)

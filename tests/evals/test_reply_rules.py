@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from benchmarks import decoders
@@ -106,6 +106,7 @@ KIDGYM = (
         ("I prefer to wait: D", "D-"),
         ("Best: B. Second best: A.", "B"),
         ("Not A, not B, C", "C"),
+        ("Neither A nor B, C", "C"),
         ("Not A, B or D.", "C"),
         ("A no B yes C no D no", "B"),
         ("A yes, B no, C no, D no", "A"),
@@ -177,6 +178,23 @@ def test_an_answer_line_before_a_cut_explanation_has_answered():
 )
 def test_outcomes_that_are_made_up_and_conditions_choose_nothing(reply, name):
     assert read_name(reply, ("Brain MRI", "Chest X-Ray"), ("Brain Tumor", "Asthma")).name == name
+
+
+WORDS = """
+    not nor neither no yes A B C D E , : . ? and or is are the a I prefer to over than as opposed best second wait if but so
+    then only left wrong right option label item backpack basket 0 1 2 3 up pick put § <answer> </answer> ( ) 不 是 ✗ ✓ - ->
+"""
+
+
+@given(st.lists(st.sampled_from([*WORDS.split(), "\n"]), max_size=25).map(" ".join), st.booleans())
+@example("Not A nor B C", False)
+@example("neither red A nor red B C", False)
+def test_no_row_of_words_breaks_the_reader(reply, cut_off):
+    assert read_action(reply, KIDGYM, cut_off).option in (None, 0, 1, 2, 3)
+    assert read_name(reply, ("option A", "label 2"), ("item 3", "basket"), cut=cut_off).name in (
+        None,
+        *("option A", "label 2", "item 3", "basket"),
+    )
 
 
 COLORS = ("red", "blue", "green", "white", "black")
