@@ -31,7 +31,8 @@ from evals.people.study import Check, Criterion, Participant, Pay, Plan, Study, 
 from evals.people.tables import against_table, participants_table, play_agreement_table, review_table
 from evals.sessions.session import Session
 from evals.suite import people_fingerprint
-from evals.types import Episode, Outcome, Reply, stable_seed
+from evals.suites.bundle import Bundle
+from evals.types import Episode, Outcome, Reply, message, stable_seed
 from tests.toy import OPTIONS, ToySuite
 
 GAMES = Games.of(ToySuite(episodes=3, turns=1))
@@ -124,6 +125,18 @@ def test_half_a_line_that_is_longer_than_the_next_is_cut_off(tmp_path):
     assert Journal.read(journal.path) == journal
 
 
+def test_a_long_journal_goes_on_after_its_last_whole_line(tmp_path):
+    journal = Journal(tmp_path / "person.jsonl")
+    for number in range(3):
+        journal.add(Entry("a", number, (800_000 * "xyz"[number],)))
+    whole = journal.path.read_bytes()
+    journal.path.write_bytes(whole + b'{"item":"a' + b"a" * 900_000)
+    journal.add(Entry("b", 0, ("x",)))
+    content = journal.path.read_bytes()
+    assert content.startswith(whole) and content.count(b"\n") == 4 and content.endswith(b"\n")
+    assert Journal.read(journal.path) == journal
+
+
 def test_the_first_answer_to_a_question_stands(tmp_path):
     journal = Journal(tmp_path / "person.jsonl")
     journal.add(Entry("a", 0, ("x",)))
@@ -135,7 +148,8 @@ def test_the_first_answer_to_a_question_stands(tmp_path):
     "line",
     ["[]", "{}", '{"item": 1}', "x", json.dumps({"item": "a", "step": True, "choices": []})]
     + [
-        json.dumps({**dataclasses.asdict(Entry("a", 0, ("x",))), "visible": time})
+        json.dumps({**dataclasses.asdict(Entry("a", 0, ("x",))), name: time})
+        for name in ("visible", "hidden")
         for time in (-1, "nan", "inf", 10**400)
     ],
 )
@@ -228,6 +242,14 @@ async def test_what_is_not_offered_is_refused_and_not_kept(tmp_path, choices):
     assert not study.answers_of(study.participants[0]).exists()
 
 
+@pytest.mark.parametrize("step", ["1", 9 * "9", 5_000 * "9", "-1", "\N{SUPERSCRIPT TWO}", ""])
+async def test_an_answer_to_a_step_that_is_not_in_hand_is_refused(tmp_path, step):
+    study = study_in(tmp_path)
+    with pytest.raises(RefusedError):
+        await seat_of(study).answer(choice(f"consent/{step}", 0))
+    assert not study.answers_of(study.participants[0]).exists()
+
+
 async def test_a_full_disk_loses_no_answer_that_was_confirmed(tmp_path, monkeypatch):
     study = study_in(tmp_path)
     seat = seat_of(study)
@@ -260,6 +282,31 @@ def test_ids_of_people_depend_on_the_version_of_their_words(monkeypatch):
     before = people_fingerprint(suite)
     monkeypatch.setattr(ToySuite, "people_version", 2)
     assert people_fingerprint(suite) != before
+
+
+async def test_reviewers_of_a_question_without_a_known_answer_see_that_there_is_none(tmp_path):
+    class Open(ToySuite):
+        async def play(self, episode, conversation):
+            await conversation.ask((message("user", "What do you see?"),), options=OPTIONS)
+            return Outcome(True, 1)
+
+    criteria = (Criterion(name="clear", question="Clear?"),)
+    study = study_in(tmp_path, kind="review", checks=(), criteria=criteria)
+    seat = Seat(study, study.participants[0], Games(Open(), GAMES.by_id), None)
+    await seat.answer(choice("consent/0", 0))
+    state = await seat.answer(choice("instructions/0", 0))
+    assert state["given"] == "Answer given: none" and [each["name"] for each in state["asks"]] == ["clear"]
+
+
+async def test_a_check_game_whose_answers_no_longer_fit_is_not_passed(tmp_path):
+    check_games = Games.of(ToySuite(episodes=1, turns=1))
+    study = study_in(tmp_path, checks=(), check_games=("suite.turns=1",))
+    [checked], [person] = check_games.by_id, study.participants
+    journal = Journal(study.answers_of(person))
+    journal.add(Entry(f"check-{checked}", 0, ("a color of an older version",)))
+    journal.add(Entry(f"check-{checked}", ENDED))
+    taken = await taken_by(study, person, GAMES, check_games)
+    assert (taken.checks_passed, taken.checks_seen, taken.answers) == (0, 1, 1)
 
 
 async def test_a_reviewed_game_is_closed_before_its_answer_is_judged(tmp_path, monkeypatch):
@@ -383,6 +430,22 @@ def test_every_game_gets_its_players_and_none_many_more(games, players, each):
     assert min(sum(game in mine for mine in fewer) for game in ids) < players, "nobody more is needed"
 
 
+def test_each_game_belongs_to_its_part_of_a_bundle():
+    @dataclasses.dataclass(frozen=True)
+    class Other(ToySuite):
+        name = "other"
+
+        def plan(self):
+            return [dataclasses.replace(game, suite="other") for game in super().plan()]
+
+    bundle = Bundle("both", (ToySuite(episodes=2), Other(episodes=3)))
+    games = Games.of(bundle)
+    assert [games.part(game) for game in games.by_id.values()] == 2 * [bundle.suites[0]] + 3 * [bundle.suites[1]]
+    assert {game.player for game in games.by_id.values()}.isdisjoint({"person-a"})
+    [*_, last] = games.by_id
+    assert (games.for_person(last, "person-a").player, games.for_person(last, "person-a").index) == ("person-a", 2)
+
+
 def test_new_participants_play_what_lacks_players():
     assigned = assign(["a", "b", "c", "d"], ["p", "q", "r"], 2, {"a": 2, "b": 3, "d": 0, "of another study": 0})
     assert {*assigned["p"]} == {*assigned["q"]} == {"c", "d"} and "b" not in assigned["r"]
@@ -418,6 +481,7 @@ def test_kappa_is_that_of_statsmodels(rows):
         assert ours.kappa.mean == pytest.approx(their_kappa(counts), abs=1e-9)
     assert ours.ratings == counts.sum() and ours.kappa.n == len(rows)
     low, high = ours.kappa.low, ours.kappa.high
+    assert len(rows) > 4 or (math.isnan(low) and math.isnan(high)), "too few games for an interval"
     assert math.isnan(low) or -1 <= low <= ours.kappa.mean <= high <= 1
     pairs = [(game, category) for game, row in enumerate(rows) for category in row]
     without = [fleiss_kappa([pair for pair in pairs if pair[0] != game]).kappa.mean for game in range(len(rows))]
@@ -593,6 +657,32 @@ def test_people_stand_beside_each_player_of_other_runs_on_the_games_that_both_ha
     assert against_table(people, ["person-b"], models).rows[0][2:5] == (2, 0.5, 0.5)
 
 
+def test_games_of_each_suite_are_compared_with_games_of_that_suite():
+    def run(name, wins):
+        games = [an_episode(index, suite=suite).assigned(name, "") for suite in wins for index in range(3)]
+        won = [each for outcomes in wins.values() for each in outcomes]
+        records = [a_record(game, won=each) for game, each in zip(games, won, strict=True)]
+        return RunData.of_tables(plan_to_table(games), records_to_table(records, {}))
+
+    people = run("person-a", {"toy": [True, True, True], "other": [True, False, False]})
+    model = run("m", {"other": [False, False, False], "toy": [True, False, True], "third": [True, True, True]})
+    table = against_table(people, ["person-a"], {"run": model})
+    assert [row[:5] for row in table.rows] == [
+        ("other", "run: m", 3, pytest.approx(1 / 3), 0.0),
+        ("toy", "run: m", 3, 1.0, pytest.approx(2 / 3)),
+    ]
+
+
+@pytest.mark.parametrize("differs", [{"task": "shapes"}, {"mode": "told"}, {"index": 1}, {"repeat": 1}, {"seed": 1}])
+def test_choices_in_different_games_are_no_agreement(differs):
+    game = an_episode(0)
+    person = Participant("person-a", "token", "CODE", ())
+    for other, games in ((game, 1), (dataclasses.replace(game, **differs), 0)):
+        both = [(a_record(each, "red"),) for each in (game, other)]
+        taken = [Taken(person, records, {}, 0, 0, True, 0.0, 0.0, 1, 0) for records in both]
+        assert [row[:4] for row in play_agreement_table(taken).rows] == [("toy", "easy", "choice", games)]
+
+
 # --- the server ------------------------------------------------------------------------------------------------------
 
 
@@ -635,7 +725,7 @@ async def test_a_picture_is_there_at_once_after_the_server_was_started_again(tmp
     assert answer.status_code == 200 and answer.content.startswith(b"\x89PNG")
 
 
-async def test_the_server_answers_with_what_comes_next_and_refuses_the_rest(tmp_path, monkeypatch):
+async def test_the_server_answers_with_what_comes_next_and_refuses_the_rest(tmp_path, monkeypatch, caplog):
     study = study_in(tmp_path, people=2)
     one, other = (each.token for each in study.participants)
     async with connected(study) as client:
@@ -648,6 +738,7 @@ async def test_the_server_answers_with_what_comes_next_and_refuses_the_rest(tmp_
         monkeypatch.setattr(Journal, "add", lambda *_: (_ for _ in ()).throw(OSError("full")))
         answer = {"key": "instructions/0", "choices": [0]}
         assert (await client.post(f"/{one}/answer", json=answer)).status_code == 503, "the page sends it again"
+        assert [each.getMessage() for each in caplog.records] == ["an answer cannot be written: full"]
 
 
 async def test_a_damaged_file_of_answers_keeps_its_own_participant_waiting_until_it_is_mended(tmp_path, caplog):
@@ -665,6 +756,17 @@ async def test_a_damaged_file_of_answers_keeps_its_own_participant_waiting_until
         assert f"{path}: line 1 is no answer" in told.getMessage() and not told.exc_info
         path.unlink()
         assert (await client.get(f"/{one}/state")).json()["key"] == "consent/0"
+
+
+async def test_each_damaged_file_is_told_once(tmp_path, caplog):
+    study = study_in(tmp_path, people=2)
+    paths = [study.answers_of(each) for each in study.participants]
+    paths[0].parent.mkdir()
+    async with connected(study) as client:
+        for path, each in [*zip(paths, study.participants, strict=True)] * 2:
+            path.write_text("{\n")
+            assert (await client.get(f"/{each.token}/state")).status_code == 503
+    assert [path.name in told.getMessage() for path, told in zip(paths, caplog.records, strict=True)] == [True, True]
 
 
 async def test_times_and_early_clicks_are_kept_as_posted_up_to_a_bound(tmp_path):
@@ -711,6 +813,21 @@ def test_a_study_is_read_as_it_was_written_and_errors_name_the_place(tmp_path):
         read_study(tmp_path)
     (tmp_path / "study.yaml").write_text("settings: [suite=toy]\nplayers_per_game: 0\ngames_per_participant: 1\n")
     with pytest.raises(FileError, match=r"study.yaml: players_per_game"):
+        read_study(tmp_path)
+
+
+def test_a_study_may_have_thousands_of_participants_and_long_texts(tmp_path):
+    study = study_in(tmp_path)
+    games = tuple(f"{number:032x}" for number in range(40))
+    people = [Participant(f"person-{n}", f"token-of-participant-{n}", f"CODE{n}", games) for n in range(2_000)]
+    (tmp_path / "study.yaml").write_text(json.dumps(study.plan.model_dump(mode="json")))
+    (tmp_path / "participants.json").write_text(participants_text(people))
+    (tmp_path / "consent.md").write_text(900_000 * "x")
+    found = read_study(tmp_path)
+    assert found.participants == tuple(people) and len(found.texts["consent"]) == 900_000
+    assert found.by_token["token-of-participant-7"].person == "person-7"
+    (tmp_path / "consent.md").write_text(1_000_001 * "x")
+    with pytest.raises(FileError, match=r"consent\.md"):
         read_study(tmp_path)
 
 

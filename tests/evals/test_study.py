@@ -230,6 +230,20 @@ def test_lost_games_are_split_over_all_and_by_task_and_level():
         (("SO", "2"), 3, 2, 1, 0),
     ]
     assert [cell for cell, _ in splits_of(pairs[:3])] == [("all", "")], "one cell is all there is"
+    mixed = [*pairs[::2], *pairs[1::2]]
+    counts = [
+        [(cell, one.games, one.lost, one.won_in_words_only) for cell, one in splits_of(each)] for each in (pairs, mixed)
+    ]
+    assert counts[0] == counts[1], "games of a cell need not follow one another"
+
+
+def test_lost_games_whose_twins_all_tell_nothing_are_split_by_form_only():
+    lost, unread = Played(False, True), Played(False, False)
+    found = split([Pair(("CL", "1"), number, lost if number else unread, unread) for number in range(8)])
+    assert (found.lost, found.form.mean, found.form.n) == (8, 1 / 8, 8)
+    assert found.seeing.n == found.planning.n == 0 and math.isnan(found.seeing.mean) and math.isnan(found.planning.mean)
+    none = split([Pair(("CL", "1"), number, Played(True, True), lost) for number in range(8)])
+    assert (none.lost, none.form.n, none.seeing.n, none.won_from_pictures_only) == (0, 0, 0, 8)
 
 
 def test_a_player_that_wins_in_words_what_it_loses_from_pictures_cannot_see():
