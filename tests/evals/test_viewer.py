@@ -1,7 +1,9 @@
 """The viewer's server: who is let in, what it lists and opens, and what it does with damaged, new and merged parts."""
 
+import dataclasses
 import io
 import json
+import math
 import re
 import shutil
 import threading
@@ -26,13 +28,13 @@ from evals.archive.export import export
 from evals.conversation import Record
 from evals.ledger.parts import Damage, LedgerDamagedError, write_part
 from evals.ledger.records import plan_to_table, records_to_table
-from evals.live import Began, Numbers, PlayedLine
+from evals.live import Began, Ended, Numbers, PlayedLine
 from evals.suites.kidgym import rerender_episode
 from evals.types import Episode, Outcome
 from evals.viewer import episode as of_episode
 from evals.viewer import index, runs, schema
-from evals.viewer.episode import stored_row
-from evals.viewer.filters import filter_of
+from evals.viewer.episode import show_episode, stored_row, whole
+from evals.viewer.filters import CAUSE, filter_of
 from evals.viewer.index import EpisodeIndex
 from evals.viewer.runs import ViewedRun, arrivals, read_plan, unread_parts
 from evals.viewer.schema.typescript import typescript
@@ -260,7 +262,11 @@ def test_rows_are_sorted_both_ways_with_unknown_values_last(ask, column):
 
 
 @pytest.mark.parametrize(
-    "given", [{"sort": "turns"}, {"sort": "steps; DROP TABLE episodes"}, {"min_steps": "many"}, {"from": "-1"}]
+    "given",
+    [
+        *({"sort": "turns"}, {"sort": "steps; DROP TABLE episodes"}, {"min_steps": "many"}, {"from": "-1"}),
+        *({"min_color": "3"}, {"max_run": "0"}, {"mid_steps": "1"}, {"min_": "1"}),
+    ],
 )
 def test_what_makes_no_sense_is_refused_by_name(ask, given):
     answer = ask("episodes", **given)
@@ -291,6 +297,26 @@ def test_failures_are_grouped_by_cause_whatever_numbers_they_name(ask):
     assert {row["episode_id"] for row in cause["episodes"]} == {row["episode_id"] for row in failed}
     assert listed(ask, cause=cause["cause"]) == failed
     assert listed(ask, cause="another") == []
+
+
+@pytest.mark.parametrize(
+    ("errors", "cause"),
+    [
+        (
+            ("timeout after 17 s", "timeout after 3.5 s", "timeout after 1,200 s", "timeout after 10:30 s"),
+            "timeout after # s",
+        ),
+        (("object at 0x7f3a", "object at 0x12", "object at 99"), "object at #"),
+        (("request deadbeefdeadbeef lost", "request 0123456789abcdef0123 lost", "request 7 lost"), "request # lost"),
+        (("a bad face", "a bad face"), "a bad face"),
+        (("deadbeefdeadbee", "deadbeefdeadbee"), "deadbeefdeadbee"),
+        (("GPU0: out of memory, 3.2.1 GiB", "GPU1: out of memory, 4 GiB"), "GPU#: out of memory, # GiB"),
+        (("", ""), ""),
+    ],
+)
+def test_a_cause_is_what_remains_without_numbers_addresses_and_ids(errors, cause):
+    for error in errors:
+        assert duckdb.execute(f"SELECT {CAUSE} FROM (SELECT ? AS error)", [error]).fetchone() == (cause,)
 
 
 def test_values_to_choose_from_come_with_their_counts(ask):
@@ -598,6 +624,18 @@ def test_of_the_same_game_those_of_the_run_then_of_the_mode_then_of_the_repeat_c
     ]
 
 
+def test_of_many_episodes_of_a_game_those_beside_are_shown_and_a_page_ends(tmp_path):
+    plan = [Episode("toy", "colors", "easy", "icl", 0, repeat, 7, "", 1, player="p") for repeat in range(510)]
+    rows = records_to_table([Record(each, Outcome(True, 1), "", (), 0.5) for each in plan], {})
+    viewer = open_viewer(write_run(tmp_path / "run", plan, rows))
+    ask = client_of(viewer)
+    page = ask("episodes", count=9_999).json()
+    assert (page["total"], [row["repeat"] for row in page["rows"]]) == (510, [*range(500)])
+    assert len(ask("episodes", count=3).json()["rows"]) == 3
+    row = viewer.index.find("run", plan[4].id)
+    assert [each["repeat"] for each in viewer.index.same_game(row)] == [number for number in range(201) if number != 4]
+
+
 def test_pictures_are_those_that_the_model_got(ask):
     row = one(ask, suite="kidgym", player="random")
     shown = opened(ask, row)
@@ -612,6 +650,19 @@ def test_pictures_are_those_that_the_model_got(ask):
     assert "description" not in shown["pictures"][key]
     raw = ask("raw", at=f"calm/{row['episode_id']}").json()
     assert picture_from_description(raw["pictures"][key]["description"]) == frame
+
+
+def test_a_step_without_a_picture_after_it_has_none_and_numbers_unknown_to_json_are_null(folder):
+    rows = calm_rows()[1].to_pylist()
+    after = set()
+    for row in (next(row for row in rows if row["suite"] == suite) for suite in ("kumo", "kidgym", "multistar")):
+        row["turns"][0] |= {"label_mass": math.nan, "seconds": math.inf}
+        shown = json.loads(whole(show_episode(viewed(folder / "calm"), row)))
+        assert shown["steps"][0]["label_mass"] is shown["steps"][0]["seconds"] is None
+        assert shown["steps"][0]["prompt_tokens"] == row["turns"][0]["prompt_tokens"]
+        after |= {step["after"] and type(step["after"]) for step in shown["steps"]}
+        assert all(step["after"] is None or step["after"] in shown["pictures"] for step in shown["steps"])
+    assert after == {None, str}
 
 
 def test_what_a_model_wrote_comes_as_it_is_and_as_data(ask):
@@ -1089,6 +1140,8 @@ def test_the_page_is_told_what_running_episodes_say_until_they_are_in_the_ledger
     assert [turn["turn"] for turn in found["turns"]] == [1, 2], "only those that were asked for"
     shown, broken = found["turns"][0]["pictures"]
     assert ask(f"live/picture/{shown['key']}", at=f"run/{running.id}").headers["content-type"] == "image/png"
+    assert (shown["width"], shown["height"]) == picture_from_description(picture).size and not shown["error"]
+    assert (broken["width"], broken["height"]) == (0, 0)
     assert broken["error"] and ask(f"live/picture/{broken['key']}", at=f"run/{running.id}").status_code == 404
     for at in (f"run/{done.id}", "run/nobody", "nowhere/x"):
         assert ask("live/turns", at=at).status_code == 404
@@ -1096,6 +1149,27 @@ def test_the_page_is_told_what_running_episodes_say_until_they_are_in_the_ledger
     finish()
     assert ask("live").json() == [] and ask("live/turns", at=f"run/{running.id}").status_code == 404
     assert ask("state").json()["again"] == 0, "nothing more will come"
+
+
+def test_of_each_running_episode_the_list_tells_how_far_it_is_and_what_was_said_last(live):
+    viewer, log, plan, _ = live
+    quiet, talking, ended = plan[4:7]
+    long = "A " + 200 * "long " + "reply\n\tof  many words."
+    turns = [turn_of(talking, number, reply) for number, reply in enumerate(("first", long))]
+    thinking = dataclasses.replace(turn_of(ended, 0, ""), reasoning="I  think.", at=8.0)
+    log.append([Began.of(each, 1.0 + number) for number, each in enumerate((quiet, talking, ended))])
+    log.append([*turns, thinking, Ended(ended.id)])
+    [run] = client_of(viewer)("live").json()
+    told = {each["episode_id"]: each for each in run["running"]}
+    names = ("began", "first", "turns", "last_at", "last", "ended")
+    assert {game: [each[name] for name in names] for game, each in told.items()} == {
+        quiet.id: [1.0, 0, 0, None, "", False],
+        talking.id: [2.0, 0, 2, 5.0, (200 * "long " + "reply of many words.")[-160:], False],
+        ended.id: [3.0, 0, 1, 8.0, "I think.", True],
+    }
+    for game in (quiet, talking, ended):
+        for name in ("suite", "task", "level", "mode", "index", "repeat", "player", "budget"):
+            assert told[game.id][name] == getattr(game, name)
 
 
 def parts_of(rows):

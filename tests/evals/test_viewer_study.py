@@ -1,5 +1,6 @@
 """What the viewer's page of a study is told, and the games behind each share."""
 
+import itertools
 import math
 
 import pytest
@@ -7,13 +8,14 @@ import pytest
 from cluster.commands.view import _Finder
 from cluster.errors import UserError
 from evals.stats.intervals import Estimate
+from evals.suite_results import difficulty_curves
 from evals.suites.kidgym import KidGymSuite
-from evals.viewer.difficulty import _interval
+from evals.viewer.difficulty import _interval, shown_curves
 from evals.viewer.index import EpisodeIndex
 from evals.viewer.schema.results import Difficulty
 from evals.viewer.schema.study import Study
 from evals.viewer.server import Viewer
-from evals.viewer.study import StudyPage
+from evals.viewer.study import StudyPage, _labels
 from tests.evals.test_viewer import client_of, conforms
 from tests.golden import check_golden
 from tests.viewer_runs import ShortSighted, calm_rows, rows_of, study_runs, write_run
@@ -126,6 +128,7 @@ def test_success_over_difficulty_is_told_for_each_run_and_player(tmp_path):
     assert {task for task, _ in curves} == {"all tasks", "CL", "SO"}
     own, chance = curves["SO", "short-sighted"], curves["SO", "chance"]
     assert (own["run"], own["levels"], own["success"][0]["n"], own["reference"]) == ("levels", ["1", "2"], 2, False)
+    assert {each["title"] for each in answer["curves"]} == {"KidGym"} and own["mode"] == "zero_shot"
     assert [each["mean"] for each in chance["success"]] == pytest.approx([1 / 2, 1 / 6]) and chance["reference"]
 
 
@@ -135,6 +138,46 @@ def test_runs_that_are_no_study_say_why(tmp_path):
     answer = ask("study").json()
     conforms(answer, Study)
     assert "differ in no setting" in answer["trouble"] and not answer["conditions"]
+
+
+def test_a_study_that_is_still_to_be_read_says_so(tmp_path):
+    index = EpisodeIndex(_Finder([write_run(tmp_path / "one", *calm_rows())])())
+    ask = client_of(Viewer(index), StudyPage(index).routes())
+    assert ask("study/known").json() == {"known": False}
+    assert ask("study").json()["trouble"] == "the runs have not been read yet"
+
+
+def test_a_single_run_is_no_study_and_is_not_opened(tmp_path):
+    [run] = _Finder([write_run(tmp_path / "one", *calm_rows())])()
+    opened = []
+    run.data = lambda: opened.append(run)
+    study = StudyPage(EpisodeIndex([run]))
+    ask = client_of(Viewer(study._index, also=study.refresh), study.routes())
+    study._index.refresh()
+    study.refresh()
+    assert not opened and "two runs or more" in ask("study").json()["trouble"]
+
+
+def test_curves_of_a_suite_that_fails_hide_no_others(tmp_path, monkeypatch):
+    class Broken(KidGymSuite):
+        name = "broken"
+
+    def curves(suite, data):
+        if isinstance(suite, Broken):
+            raise KeyError("level")
+        return difficulty_curves(suite, data)
+
+    monkeypatch.setattr("evals.viewer.difficulty.difficulty_curves", curves)
+    suite = {"tasks": ["CL"], "levels": [1, 2], "modes": ["zero_shot"], "episodes": 1}
+    rows = rows_of(KidGymSuite(**suite), {"short-sighted": ShortSighted()})
+    data = _Finder([write_run(tmp_path / "run", *rows, {"type": "kidgym", **suite})])()[0].data()
+    assert shown_curves("run", data, Broken(**suite)) == []
+    assert {each["run"] for each in shown_curves("run", data, KidGymSuite(**suite))} == {"run"}
+
+
+def test_runs_are_lettered_and_after_z_numbered():
+    labels = [*itertools.islice(_labels(), 29)]
+    assert labels[:2] == ["A", "B"] and labels[25:] == ["Z", "R27", "R28", "R29"]
 
 
 def test_a_folder_without_runs_is_named(tmp_path):

@@ -19,6 +19,7 @@ from envs.kumo.search import VERSION
 from evals.suites.kumo import KumoSuite, optima, searching
 from evals.suites.kumo import disk_cache as cache
 from evals.suites.kumo.searched_game import puzzles_of
+from evals.types import stable_hash
 
 
 @pytest.fixture(autouse=True)
@@ -169,6 +170,41 @@ def test_an_entry_of_another_game_or_an_impossible_one_is_ignored(tmp_path, monk
     assert len(asked) == 6
 
 
+def test_an_impossible_next_move_is_searched_again_and_a_possible_one_is_not(monkeypatch):
+    task = new_task()
+    taken = task.action_names[-2:]
+    move = searching.best_move(task, taken)
+    names = (*task.action_names, *task.truths)
+    asked = searches(monkeypatch)
+    assert searching.best_move(task, taken) == move and not asked
+    tests = [task.position(name) for name in taken]
+    key = stable_hash(optima.game_key(task), tests)
+    right, other = names.index(move), names.index(task.truths[0])
+    for nonsense in ([tests[0]], [right, other], [right, right], [len(names)], [-1]):
+        cache.keep(key, nonsense)
+        assert searching.best_move(task, taken) == move, nonsense
+    assert len(asked) == 5
+    free = next(place for place in range(len(task.actions)) if place not in (*tests, right))
+    cache.keep(key, [free])
+    assert searching.best_move(task, taken) == names[free] and len(asked) == 5, "what is kept counts"
+
+
+def test_at_most_as_many_searches_run_as_there_are_cores(monkeypatch):
+    assert searching._cores._initial_value == (os.cpu_count() or 1)
+    told = []
+
+    @contextlib.contextmanager
+    def core():
+        told.append("a core")
+        yield
+        told.append("free")
+
+    monkeypatch.setattr(searching, "_cores", core())
+    monkeypatch.setattr(searching, "_recall_or_search", lambda *asked: told.append("search") or [0])
+    searching.optimal_play(new_task())
+    assert told == ["a core", "search", "free"]
+
+
 @pytest.mark.parametrize("folder", ["a file", "\0"])
 def test_a_cache_that_cannot_be_written_fails_nothing(tmp_path, monkeypatch, folder):
     (tmp_path / "a file").write_text("")
@@ -201,6 +237,12 @@ def test_the_cache_stands_where_the_user_says(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "home", nobody)
     cache.keep("abc1", [5])
     assert cache.cache_folder() is None and cache.recall("abc1") is None
+
+
+def test_an_entry_that_cannot_take_its_place_leaves_nothing_behind(tmp_path):
+    (tmp_path / "cache/kumo" / f"search-{VERSION}" / "ab" / "abc.json").mkdir(parents=True)
+    cache.keep("abc", [1])
+    assert cache.recall("abc") is None and [each.name for each in tmp_path.rglob("*") if each.is_file()] == []
 
 
 def test_the_oldest_entries_make_room(monkeypatch):
