@@ -141,7 +141,8 @@ def _launch(overrides: Sequence[str]) -> list[Outcome]:
         if not type(error).__module__.startswith("submitit"):
             raise
         # A job that Slurm ended, or that could not be submitted: submitit names the job and quotes its log.
-        return [Outcome((), RUN_FAILED, error=str(error))]
+        others = "other jobs of this multirun go on; `raycade list` shows how far they are"
+        return [Outcome((), RUN_FAILED, error=f"{error}\n{others}")]
     finally:
         GlobalHydra.instance().clear()
     outcomes: list[Outcome] = []

@@ -225,7 +225,7 @@ class TestOnSlurm:
         world.run("scancel", *queued())
         assert sweep.wait(timeout=120) == 1, (tmp_path / "log").read_text()
         said = (tmp_path / "log").read_text()
-        assert "state: CANCELLED" in said and "sacct" not in said, said
+        assert "state: CANCELLED" in said and "other jobs of this multirun go on" in said and "sacct" not in said, said
 
     def test_multirun_resumes_after_a_time_limit_and_reports_each_jobs_exit_code(self, world, tmp_path):
         folder = f"hydra.sweep.dir={tmp_path}/sweep"
