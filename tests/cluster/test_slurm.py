@@ -13,9 +13,12 @@ from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
+from submitit.slurm.slurm import SlurmJob
 
 from benchmarks.slurm_preemption import preempt
+from cluster.commands.sweep import _is_on_slurm
 from cluster.errors import UserError
+from cluster.launch.slurm_queue import QueueWatcher, watch_the_queue
 from cluster.launch.start_nodes import (
     NODE_LABEL,
     await_listener,
@@ -335,6 +338,57 @@ def test_multirun_on_this_machine_plays_what_it_can(tmp_path):
     assert done.returncode == 2
     assert "suite.repeats=9999999: exit code 2" in done.stderr and "suite.repeats=1: exit code 0" in done.stderr
     assert len(Run(tmp_path / "run").episodes()) == 1
+
+
+def test_the_queue_tells_which_jobs_have_ended():
+    watcher = QueueWatcher()
+    for job in ("41_0", "41_1", "41_2", "41_3", "41_4", "7"):
+        watcher.register_job(job)
+    command = watcher._make_command()
+    assert command[0] == "squeue" and {"--noheader", "--array", "--states=all"} < {*command}
+    lines = b"41_0|RUNNING\n41_1|COMPLETED\n41_2|CONFIGURING\n41_3|CANCELLED\n 7|PENDING\nno job\n8|FAILED\n"
+    watcher._info_dict = watcher.read_info(lines)
+    told = {job: (watcher.get_state(job, "cache"), watcher.is_done(job, "cache")) for job in watcher._registered}
+    assert told == {
+        "41_0": ("RUNNING", False),
+        "41_1": ("COMPLETED", True),
+        "41_2": ("RUNNING", False),
+        "41_3": ("CANCELLED", True),
+        "41_4": ("GONE", True),
+        "7": ("RUNNING", False),
+    }
+    watcher._finished = set(watcher._registered)
+    assert watcher._make_command() is None, "nothing is left to ask for"
+
+
+@pytest.mark.parametrize(("code", "asks_the_queue"), [(0, False), (1, True), (None, True)])
+def test_the_queue_is_asked_where_slurm_keeps_no_accounts(code, asks_the_queue, tmp_path, monkeypatch):
+    if code is not None:
+        (tmp_path / "sacct").write_text(f"#!/bin/sh\nexit {code}\n")
+        (tmp_path / "sacct").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    usual = SlurmJob.watcher
+    monkeypatch.setattr(SlurmJob, "watcher", usual)
+    watch_the_queue()
+    assert (
+        isinstance(SlurmJob.watcher, QueueWatcher) is asks_the_queue
+        and (SlurmJob.watcher is usual) is not asks_the_queue
+    )
+
+
+@pytest.mark.parametrize(
+    ("overrides", "is_on_slurm"),
+    [
+        (["hydra/launcher=slurm", "a=1"], True),
+        (["hydra/launcher=submitit_slurm"], True),
+        (["hydra/launcher=submitit_local"], False),
+        (["hydra/launcher=basic", "name=slurm"], False),
+        (["hydra.launcher.partition=slurm"], False),
+        ([], False),
+    ],
+)
+def test_jobs_are_on_slurm_where_the_launcher_is(overrides, is_on_slurm):
+    assert _is_on_slurm(overrides) is is_on_slurm
 
 
 @pytest.mark.slow

@@ -2,11 +2,16 @@
 
 import asyncio
 import math
+from types import SimpleNamespace
 
 import pytest
 
+from cluster.engines.api_errors import EndpointError
+from cluster.engines.api_limited import LimitedEndpoint
 from cluster.engines.base import SpendCapReachedError
+from cluster.engines.limits import AdaptiveConcurrency, PerMinute
 from cluster.engines.spend import Payment, Spend
+from tests.cluster.providers.engines import request
 
 
 def capped(cap: float | None = 10.0) -> Spend:
@@ -297,6 +302,30 @@ async def test_what_the_caller_wrote_down_is_not_raised_and_keeps_the_cap_as_if_
         third.cancel()
         written.priced = raised.priced = False
     assert spend.spent == 4.0 + 1.0 + 4.0
+
+
+@pytest.mark.parametrize("notes", [False, True])
+async def test_what_is_reserved_for_a_request_stays_where_its_connection_writes_it_down(notes):
+    spend, noted, answered = capped(None), [], asyncio.Event()
+
+    async def complete(body, name):
+        await answered.wait()
+        raise EndpointError("no answer", may_cost=True)  # what is reserved counts
+
+    http = SimpleNamespace(
+        notes_reserved=notes,
+        counted_before=lambda body, name: None,
+        note_reserved=lambda body, name, most: noted.append(most),
+        complete=complete,
+    )
+    endpoint = LimitedEndpoint(http, AdaptiveConcurrency(1), PerMinute(None), PerMinute(None), spend)
+    asked = asyncio.ensure_future(endpoint.send(request(), {"say": "Go."}, 100))
+    await settle()
+    await pay(spend, 50.0)
+    answered.set()
+    with pytest.raises(EndpointError, match="no answer"):
+        await asked
+    assert 0 < noted[0] < 1 and spend.spent == pytest.approx(50.0 + (noted[0] if notes else 50.0))
 
 
 async def test_all_that_earlier_sessions_counted_is_told():

@@ -103,7 +103,7 @@ KIDGYM = (
         ("If it's a kite then B.", "-"),
         (r"\textbf{C}", "C"),
         (r"$\mathbf{C}$", "C"),
-        ("I prefer to wait: D", "D-"),
+        ("I prefer to move to D", "D"),
         ("Best: B. Second best: A.", "B"),
         ("Not A, not B, C", "C"),
         ("Neither A nor B, C", "C"),

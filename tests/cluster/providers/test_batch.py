@@ -737,6 +737,10 @@ async def test_turns_that_wait_go_in_one_job_and_are_never_sent_again(jobs):
     first = jobs.connect()
     assert await asked(first, *"abcd") == ["batch-0: [redacted]"] * 3 + ["batch-1: [redacted]"]
     store = first.store
+    assert (
+        first.notes_reserved
+        and not client_connection.ClientConnection(SimpleNamespace(address="a"), [], 1.0).notes_reserved
+    )
     assert sorted(store.counted.values()) == [97, 98, 99, 100] and not store.open_jobs
     first.note_price({"say": "c"}, "c-0", 2.5)
     first.note_price({"say": "x"}, "x-0", 7.0)

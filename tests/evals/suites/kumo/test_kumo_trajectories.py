@@ -383,6 +383,9 @@ def test_what_a_row_says_of_its_task_is_what_the_task_says(rows, name, value):
 
 
 def test_a_trajectory_that_occurs_twice_is_named_and_counts_as_no_other_task(rows):
+    again = other(rows[0], play=1)
+    found = check([rows[0], again, rows[1]], processes=1)
+    assert (found.trajectories, found.tasks, found.problems) == (3, 2, []), "plays of one task may be alike"
     found = check([rows[0], rows[1], rows[0]], processes=1)
     assert (found.trajectories, found.tasks, found.problems) == (3, 2, ["row 3: is row 1 once more"])
 
