@@ -225,6 +225,15 @@ def test_memory_names_what_fits_best_and_takes_the_test_that_parts_best():
     assert memory_move(domain, alone, ("Color",)) == "Cherry", "of nothing else less was false"
 
 
+def test_a_test_that_was_taken_again_tells_memory_nothing_more():
+    domain = load_domain("rivers")
+    games = generate_world_tasks(domain, "contradict", count=3)
+    for game in games:
+        for taken in itertools.permutations(game.action_names, 2):
+            again = memory_move(domain, game, (*taken, *taken[1:], *taken[1:]))
+            assert again == memory_move(domain, game, taken) == memory_move(domain, game, taken[::-1])
+
+
 def test_games_of_worlds_and_what_memory_makes_of_them_are_as_on_record():
     domain, parts = load_domain("rivers"), []
     for world in WORLDS:

@@ -599,6 +599,14 @@ def test_episodes_that_were_opened_last_are_kept(tmp_path, monkeypatch):
     assert [opened_anew(0, 0, attempt) for attempt in (1, 2, 1, None)] == [True, True, False, False]
 
 
+def test_an_episode_that_was_opened_is_not_read_again(folder):
+    viewer = open_viewer(folder / "calm")
+    rows = [viewer.index.find("calm", name) for name in viewer.index.table()["episode_id"].to_pylist()[:8]]
+    opened = [viewer.episodes.open(viewer.index.runs[0], row) for row in rows]
+    assert len({id(each) for each in opened}) == 8
+    assert all(viewer.episodes.open(viewer.index.runs[0], row) is each for row, each in zip(rows, opened, strict=True))
+
+
 def test_of_the_same_game_those_of_the_run_then_of_the_mode_then_of_the_repeat_come_first(tmp_path):
     def episodes(player):
         return [
@@ -1024,6 +1032,24 @@ def test_trouble_while_reading_is_told_and_does_not_end_the_watch(tmp_path, monk
         time.sleep(0.02)
     viewer.close()
     assert any("disk on fire" in trouble for trouble in told) and state["trouble"] == "" and listed(ask)
+
+
+def test_the_pause_between_two_looks_grows_with_what_a_look_takes(monkeypatch):
+    looks, waited, clock = [0.0, 0.1, 0.2, 0.25, 60.0], [], [0.0]
+
+    def look():
+        clock[0] += looks[len(waited)]
+
+    def wait(seconds):
+        waited.append(seconds)
+        if len(waited) == len(looks):
+            viewer._stop.set()
+
+    viewer = Viewer(EpisodeIndex([]), also=look)
+    monkeypatch.setattr(viewer._stop, "wait", wait)
+    monkeypatch.setattr("evals.viewer.server.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    viewer._watch()
+    assert waited == pytest.approx([2, 2, 2, 2.5, 600])
 
 
 def test_runs_that_begin_later_are_found(tmp_path):

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,7 +16,7 @@ import pytest
 
 from envs.kumo import OptimalSearch, generate_tasks, load_domain
 from envs.kumo.search import VERSION
-from evals.suites.kumo import KumoSuite, optima, searching
+from evals.suites.kumo import KumoSuite, optima, parallel, searching
 from evals.suites.kumo import disk_cache as cache
 from evals.suites.kumo.searched_game import puzzles_of
 from evals.types import stable_hash
@@ -59,10 +59,20 @@ def test_a_game_is_known_by_what_it_rules_out_and_shows_not_by_its_words():
     assert optima.game_key(changed) != optima.game_key(task)
 
 
+def test_an_outcome_that_is_none_of_its_test_s_is_known_as_that_whatever_it_is():
+    task = puzzles_of("medical", "easy", 50)[0].task
+    actions = (dataclasses.replace(task.actions[0], outcome="other"), *task.actions[1:])
+    other, same = (
+        dataclasses.replace(task, actions=actions, observations=(shown, *task.observations[1:])) for shown in ("?", "!")
+    )
+    assert optima.game_key(other) == optima.game_key(same) != optima.game_key(task)
+
+
 def test_the_file_is_brought_up_to_date_without_searching_again(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(optima, "OPTIMA", tmp_path / "optima.json")
     monkeypatch.setattr(optima, "known_optima", optima.known_optima.__wrapped__)
     tasks = [puzzle.task for puzzle in puzzles_of("music", "easy", 50)[:3]]
+    tasks.sort(key=optima.game_key, reverse=True)
     optima.update(tasks[:2], processes=1)
     optima.update(tasks[1:], processes=1)
     counts = [len(OptimalSearch(task).rollout()) for task in tasks]
@@ -245,7 +255,33 @@ def test_an_entry_that_cannot_take_its_place_leaves_nothing_behind(tmp_path):
     assert cache.recall("abc") is None and [each.name for each in tmp_path.rglob("*") if each.is_file()] == []
 
 
+@pytest.mark.parametrize(("given", "processes"), [(2, 2), (None, 3)])
+def test_long_streams_are_worked_on_by_the_hundred_in_order_and_few_ahead(monkeypatch, given, processes):
+    taken, pools = [], []
+
+    class Pool:
+        def submit(self, function, chunk):
+            future = Future()
+            future.set_result(function(chunk))
+            return future
+
+    def pool(count):
+        pools.append(count)
+        return contextlib.nullcontext(Pool())
+
+    monkeypatch.setattr(parallel, "process_pool", pool)
+    monkeypatch.setattr(parallel.os, "cpu_count", lambda: 3)
+    items = (taken.append(number) or number for number in range(1_250))
+    found = parallel.in_order(lambda chunk: chunk, items, given)
+    first = next(found)
+    assert (first, len(taken), pools) == ([*range(100)], 100 * (2 * processes + 1), [processes])
+    rest = [*found]
+    assert [*map(len, rest)] == [100] * 11 + [50] and sum(rest, first) == [*range(1_250)]
+    assert list(parallel.in_order(len, iter(()), given)) == []
+
+
 def test_the_oldest_entries_make_room(monkeypatch):
+    assert cache.PER_FOLDER == 400, "of 256 folders"
     monkeypatch.setattr(cache, "PER_FOLDER", 3)
     keys = [f"ab{number}" for number in range(5)]
     for age, key in enumerate(keys):

@@ -617,6 +617,18 @@ def test_the_kinds_of_questions_are_known_without_the_puzzle(name, subtask):
                 assert kinds[question.node] == kind(question)
 
 
+def test_a_kind_of_question_counts_if_it_does_on_any_puzzle():
+    selection = MultiStarSuite(configurations=["center_single"], puzzles=1)._selection("center_single")
+    counted = {}
+    for index in range(32):
+        for question in questions_of(generated("center_single", index, "iraven"), selection):
+            counted.setdefault(question.node, []).append(question.counts)
+    assert {question.node: question.counts for question in stand_ins(selection)} == {
+        node: any(counts) for node, counts in counted.items()
+    }
+    assert any(any(counts) and not counts[0] for counts in counted.values()), "not on the first puzzle already"
+
+
 def kind(question):
     return question.stage, question.attribute, question.part, len(question.options)
 
