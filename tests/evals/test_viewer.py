@@ -299,6 +299,15 @@ def test_failures_are_grouped_by_cause_whatever_numbers_they_name(ask):
     assert listed(ask, cause="another") == []
 
 
+def test_of_many_failures_with_one_cause_some_are_shown(tmp_path):
+    plan = [Episode("toy", "colors", "easy", "icl", index, 0, index, "", 1, player="p") for index in range(25)]
+    records = [Record(each, None, f"PlayerError: lost after {each.index} s", (), 0.5) for each in plan]
+    ask = client_of(open_viewer(write_run(tmp_path / "run", plan, records_to_table(records, {}))))
+    [cause] = ask("causes").json()
+    assert (cause["count"], cause["cause"]) == (25, "PlayerError: lost after # s")
+    assert [row["index"] for row in cause["episodes"]] == [*range(20)]
+
+
 @pytest.mark.parametrize(
     ("errors", "cause"),
     [

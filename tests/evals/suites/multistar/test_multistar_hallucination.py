@@ -22,7 +22,12 @@ from tests.evals.suites.multistar.multistar_fakes import played, row_of, tables_
         ("The circle is on the left.", []),
         ("There is no square. It isn't a square. There isn\u2019t a square.", []),
         ("It would be a square. Is it a square? Option B says a square.", []),
-        ("Wait, there is a square.", []),
+        *(
+            (f"{word} There is a square.", [])
+            for word in ("Wait,", "Actually.", "Again:", "At first.", "Hmm.", "Sorry!")
+        ),
+        *((f"{word} There is a square.", []) for word in ("On closer look.", "A correction.", "My mistake.")),
+        ("Awaiting. There is a square against a wall.", ["square"]),
         ("The objects form a circle. They are in a square grid. There is a square panel, and a triangle of dots.", []),
         ("A hexagon has six sides.", []),
         ("SQUARES", []),

@@ -14,20 +14,28 @@ from evals.players import BUILT_IN_PLAYERS, ShortcutPlayer
 from evals.stats.intervals import proportion_estimate
 from evals.suite import ledger_columns
 from evals.suites.multistar import MultiStarSuite
-from evals.suites.multistar.answers import Answered
+from evals.suites.multistar.answers import Answered, scores_of
 from evals.suites.multistar.commands import main
 from evals.suites.multistar.comparison import ERRORS, error_table
 from evals.suites.multistar.data_set import asked_of, data_set_tables
 from evals.suites.multistar.effects import answer_measures, effect_tables
 from evals.suites.multistar.figures import multistar_figures
-from evals.suites.multistar.mseval import Score
+from evals.suites.multistar.mseval import Convention, Score
 from evals.suites.multistar.paper import paper_tables
 from evals.suites.multistar.published import run_cells
 from evals.suites.multistar.questions import chain_questions, direct_questions
 from evals.suites.multistar.score import _measures_table
 from evals.tables import WRITERS
 from evals.types import LabelScores, PlayerError, Reply
-from tests.evals.suites.multistar.multistar_fakes import Refusing, Scripted, played, row_of, rows_of, tables_of
+from tests.evals.suites.multistar.multistar_fakes import (
+    Refusing,
+    Scripted,
+    nodes_of,
+    played,
+    row_of,
+    rows_of,
+    tables_of,
+)
 from tests.evals.suites.test_uneven_runs import written
 from tests.golden import check_golden
 
@@ -126,6 +134,18 @@ def test_conventions_change_the_weights_and_need_no_new_run(follower):
         means[convention] = row_of(tables_of(other, records)["multistar_stages"], stage="1R")["MSEval"].mean
     assert len({round(value, 9) for value in means.values()}) == 5
     assert suite.plan() == other.plan()
+
+
+@pytest.mark.parametrize("convention", ["decoded", "model_prior", "soft_distributions+model_prior"])
+def test_scores_do_not_depend_on_the_order_in_which_a_sweep_was_asked(follower, convention):
+    suite, (record,) = follower
+    nodes = [*nodes_of(record, suite).values()]
+    turned = [
+        {**node, "sweep": [{**each, "turn": 1_000 - each["turn"]} for each in reversed(node["sweep"])]}
+        for node in reversed(nodes)
+    ]
+    scores = scores_of(nodes, Convention.named(convention))
+    assert scores_of(turned, Convention.named(convention)) == scores and len(scores) == 8
 
 
 @pytest.mark.slow
@@ -461,6 +481,17 @@ def test_masses_most_likely_labels_and_calls_are_counted_over_what_was_answered(
     assert [8] in numbers, "questions of the failed episode"
     assert [1, 6] in numbers, "episodes that have not been played"
     assert any(found[:1] == [8] and len(found) == 2 for found in numbers), "with little probability on all labels"
+
+
+@pytest.mark.parametrize(("mass", "doubtful"), [(0.5, False), (0.499, True)])
+def test_labels_with_half_of_the_probability_are_an_answer(mass, doubtful):
+    suite = MultiStarSuite(**{**NUMBERS, "puzzles": 1}, priors=["none"])
+    wrong = Scripted(questions(suite), lambda question, _: (question.key + 1) % len(question.options), mass=mass)
+    tables = tables_of(suite, played(suite, wrong))
+    told = [note for note in tables["multistar_stages"].notes if "less than 50% probability" in note]
+    assert len(told) == doubtful and all(note.startswith("8 answers had") for note in told)
+    for row in rows_of(tables["multistar_errors"]):
+        assert row["invalid"] == (row["wrong"] if doubtful else 0) and row["wrong"] > 0
 
 
 class Odd:
