@@ -96,8 +96,20 @@ def _columns(table: Table, chosen: Sequence[str]) -> tuple[list[_Column], list[s
             said.append(f"{name} {shared[place]}".strip())
             continue
         values = [row[place] for row in table.rows]
-        columns.append(_Column(printable(name), tuple(map(format_cell, values)), any(map(is_number, values))))
+        cells = tuple(map(format_cell, values))
+        is_numeric = any(map(is_number, values)) or _are_decimals(cells)
+        columns.append(_Column(printable(name), cells, is_numeric))
     return columns, said
+
+
+_DECIMAL = re.compile(r"[+-]?\d*\.\d+%?|\[[+-]?\d*\.\d+, [+-]?\d*\.\d+\]")
+"""A number, or an interval, that a table gives as a text since it has a form of its own: four digits, say."""
+
+
+def _are_decimals(cells: Sequence[str]) -> bool:
+    """Whether texts are numbers all the same, which no line may end within."""
+    given = [cell for cell in cells if cell not in ("", "–")]
+    return bool(given) and all(map(_DECIMAL.fullmatch, given))
 
 
 def _arranged(columns: Sequence[_Column], width: int) -> list[list[tuple[_Column, int]]]:

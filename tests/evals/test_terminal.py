@@ -39,6 +39,15 @@ def test_every_number_of_a_wide_table_is_there_whole_and_once_a_row(columns, row
     assert all(f"p{row}" in text for row in range(rows))
 
 
+@pytest.mark.parametrize("form", ["0.{}830", "-1.{}5", "{}.50%", "[0.{}, 0.954]", "[-{}.0, .5]"])
+def test_numbers_that_are_given_as_texts_stay_whole_too(form):
+    names = ("model", "tasks", *(f"measure number {number}" for number in range(12)))
+    cells = [[form.format(100 + 12 * row + place) for place in range(11)] for row in range(6)]
+    rows = [(f"p{row}", "the main domains", *of_row, row) for row, of_row in enumerate(cells)]
+    text = shown(Table("t", "T", names, (*rows, ("p6", "none", *[None] * 11, 6))))
+    assert all(text.count(cell) == 1 for of_row in cells for cell in of_row)
+
+
 @pytest.mark.parametrize("width", range(40, 56))
 def test_blocks_are_as_wide_as_they_may_be_and_not_wider(width):
     narrow = Table(
