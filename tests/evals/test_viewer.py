@@ -447,6 +447,29 @@ def test_results_grow_with_the_ledger_but_not_at_every_look(tmp_path, monkeypatc
     assert played() == len(rows)
 
 
+def test_a_growing_run_is_read_again_after_ten_times_what_reading_it_took(tmp_path, monkeypatch):
+    plan, rows = calm_rows()
+    path = write_run(tmp_path / "run", plan, rows.slice(0, 4))
+    viewer, clock, took = open_viewer(path), [100.0], [2.0]
+    read = viewer.results._reader.read
+
+    def slowly(*given, **named):
+        clock[0] += took[0]
+        return read(*given, **named)
+
+    monkeypatch.setattr(viewer.results._reader, "read", slowly)
+    monkeypatch.setattr("evals.viewer.results.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    viewer.results.names()
+    seen = []
+    for number, at in enumerate((121.9, 122.0, 123.0), 2):
+        clock[0] = at
+        add_part(path, number, rows.slice(2 + number, 1))
+        viewer.refresh()
+        viewer.results.names()
+        seen.append(clock[0])
+    assert seen == [121.9, 124.0, 123.0], "again from 122, and then not before 144"
+
+
 @pytest.mark.parametrize(
     "text",
     ["ALL WORK and no", "guidebook", "window.hacked", "let me think.", "put the item", "nowhere at all", "%", "' OR '"],

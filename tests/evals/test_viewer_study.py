@@ -8,6 +8,7 @@ import pytest
 from cluster.commands.view import _Finder
 from cluster.errors import UserError
 from evals.stats.intervals import Estimate
+from evals.study.split import Pair, Played
 from evals.suite_results import difficulty_curves
 from evals.suites.kidgym import KidGymSuite
 from evals.viewer.difficulty import _interval, shown_curves
@@ -92,6 +93,34 @@ def test_the_games_behind_each_share_are_found_by_its_tag(ask):
     whole = {cause["cause"]: cause for cause in losses[0]["cells"][0]["causes"]}
     assert whole["form"]["games"] == 4 and whole["planning"]["games"] == whole["won from pictures only"]["games"] == 0
     assert whole["form"]["share"]["mean"] == pytest.approx(4 / losses[0]["cells"][0]["lost"])
+
+
+def test_each_cause_has_its_tag_and_games_that_tell_nothing_have_none(tmp_path, monkeypatch):
+    won, lost, unread = Played(True, True), Played(False, True), Played(False, False)
+    kinds = {
+        "form": [(unread, won)],
+        "seeing": [(lost, won)] * 2,
+        "planning": [(lost, lost)] * 3,
+        "won from pictures only": [(won, lost)] * 4,
+        "": [(won, won), (lost, unread)],
+    }
+    study_runs(tmp_path)
+    given = [each for games in kinds.values() for each in games]
+
+    def pairs_of(picture, text):
+        ids = picture.side.run.plan["episode_id"].to_pylist()
+        return [Pair(("CL", "1"), number, *each, ids[number]) for number, each in enumerate(given)]
+
+    monkeypatch.setattr("evals.viewer.study.pairs_of", pairs_of)
+    ask = asking(tmp_path)
+    causes = {each["cause"]: each for each in ask("study").json()["losses"][0]["cells"][0]["causes"]}
+    found = {cause: ask("episodes", tag=each["tag"], run="0").json()["total"] for cause, each in causes.items()}
+    assert found == {cause: len(games) for cause, games in kinds.items() if cause}
+    assert len({each["tag"] for each in causes.values()}) == 4
+    given = [(lost, unread)] * 6
+    ask = asking(tmp_path)
+    causes = {each["cause"]: each for each in ask("study").json()["losses"][0]["cells"][0]["causes"]}
+    assert causes["form"]["share"]["mean"] == 0 and causes["seeing"]["share"] is causes["planning"]["share"] is None
 
 
 def test_tags_of_one_source_leave_those_of_another(tmp_path):

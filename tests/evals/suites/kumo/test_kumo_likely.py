@@ -7,6 +7,7 @@ import itertools
 import math
 import re
 from fractions import Fraction
+from importlib import resources
 
 import pytest
 from hypothesis import given, settings
@@ -369,5 +370,14 @@ def test_games_of_evidence_are_judged_and_viewed_as_on_record():
 
 
 @pytest.mark.slow
+def test_a_domain_by_its_name_and_by_its_file_is_one(tmp_path):
+    copy = tmp_path / "medical.yaml"
+    copy.write_bytes((resources.files("envs.kumo") / "domains" / "medical.yaml").read_bytes())
+    settings = {"difficulties": "3x4", "tasks_per_domain": 1, "repeats": 2}
+    with pytest.raises(ValueError, match=r"suite\.domains names medical twice"):
+        KumoLikelySuite(domains=["medical", str(copy)], **settings).plan()
+    assert [game.repeat for game in KumoLikelySuite(domains=[str(copy)], **settings).plan()] == [0, 1]
+
+
 def test_the_suite_keeps_the_contract():
     check_suite(KumoLikelySuite(domains="medical", difficulties="3x4", tasks_per_domain=3, repeats=2), oracle=False)

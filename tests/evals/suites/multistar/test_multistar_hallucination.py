@@ -37,6 +37,60 @@ def test_only_what_is_plainly_said_to_be_seen_counts(reply, shapes):
     assert shapes_told(reply) == shapes
 
 
+TELL_NOTHING = """
+no not none neither nor without never missing absent lack lacks instead rather if would could might may maybe perhaps should
+must suppose supposes assume assumes say says ask asks question option options choice choices choose answer answers candidate
+candidates statement statements rule rules order edge edges sides corners tips vertices or whether which unless
+except like expect expected form forms forming arranged need needs needed between from become becomes turn turns than same
+complete completes isn't isn\u2019t can't
+"""
+
+
+def test_sentences_that_deny_weigh_or_speak_of_the_task_tell_nothing():
+    plain = [word for word in TELL_NOTHING.split() if shapes_told(f"There {word} is a star. One circle.") != ["circle"]]
+    parts = ("has to hold", "have to hold", "panel 3", "panel #3", "panels 3")
+    assert not plain and all(shapes_told(f"There {each} a star. One circle.") == ["circle"] for each in parts)
+    for word in ("note", "iffy", "orb", "fromage", "panel", "has", "formal", "cant", "side", "corner", "tip"):
+        assert shapes_told(f"There {word} is a star.") == ["star"], word
+    assert shapes_told("Is there a star? There is a circle. A star!") == ["circle", "star"]
+
+
+def test_amounts_looks_and_shapes_are_those_that_pictures_have_and_some_that_none_has():
+    amounts = [
+        "a",
+        "an",
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "several",
+        "some",
+        "1",
+        "9",
+    ]
+    looks = (
+        "small large big tiny medium huge smaller larger black white gray grey dark light filled solid empty outlined"
+    )
+    shapes = [*SHAPES, "star", "heart", "crescent", "heptagon", "octagon", "trapezoid", "parallelogram"]
+    assert all(shapes_told(f"I see {each} star") == ["star"] for each in amounts)
+    assert all(
+        shapes_told(f"I see a {each} star") == ["star"]
+        for each in (*looks.split(), "shaded", "big, black", "dark-gray")
+    )
+    assert all(shapes_told(f"I see two {each}s and a {each}") == [each] for each in shapes)
+    for told in ("the star", "0 stars", "a red star", "stars", "a starry sky", "ten stars", "a rectangle"):
+        assert shapes_told(f"I see {told}") == [], told
+    others = "shape panel grid box frame cell matrix border pattern arrangement area region part of"
+    assert all(
+        shapes_told(f"I see a star {each}") == shapes_told(f"I see a star-{each}") == [] for each in others.split()
+    )
+
+
 def test_the_shapes_of_the_panels_that_are_shown_are_those_of_the_scene():
     problem = generate("distribute_four", 3)
     for question in chain_questions(problem, 0):
