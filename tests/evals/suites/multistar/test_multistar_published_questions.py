@@ -17,7 +17,7 @@ from evals.reference import published
 from evals.suite import play_episode
 from evals.suites.multistar.published_questions.doubts import Asked, doubts_of
 from evals.suites.multistar.published_questions.kinds import attribute_of, first_panel, part_of
-from evals.suites.multistar.published_questions.reader import _subject
+from evals.suites.multistar.published_questions.reader import _first_candidate, _subject
 from evals.suites.multistar.published_questions.store import (
     Stored,
     folder_digest,
@@ -694,6 +694,19 @@ def test_a_chain_without_some_questions_keeps_the_rest_and_one_without_its_end_i
     assert [one.outcome.extra["n_questions"] for one in records] == [35, 35, 36, 36]
 
 
+@pytest.mark.parametrize(
+    ("finals", "others", "first"),
+    [((8, 3), (0, 8), 1), ((1, 7), (8, 8), 0), ((0, 8), (1, 1), 0), ((), (8, 8), 0), ((1, 2), (), 0)],
+)
+def test_keys_of_final_questions_alone_tell_from_where_they_count(finals, others, first):
+    asked = [*({"stage": "final", "correct_answer": key} for key in finals)]
+    asked += [{"stage": stage, "correct_answer": key} for stage, key in zip(("1P", "2R"), others, strict=False)]
+    found = SimpleNamespace(notes=[], named=str)
+    data = [{"questions": asked[::2]}, "odd", {"questions": "odd"}, {"questions": [*asked[1::2], "odd"]}]
+    assert _first_candidate(found, "FILE", data) == first
+    assert len(found.notes) == bool(finals and not first), "who reads the import is told what was added"
+
+
 def test_a_folder_without_questions_is_refused(tmp_path, capsys):
     assert imported(tmp_path, tmp_path / "out") == 2
     assert imported(tmp_path / "absent", tmp_path / "out") == 2
@@ -706,7 +719,8 @@ def test_a_folder_that_changes_after_the_plan_fails_and_a_damaged_line_is_refuse
     episode = suite.plan()[0]
     write_direct(checkout, [DIRECT[1]])
     imported(checkout, tmp_path / "out")
-    assert "has changed since the plan" in asyncio.run(play_episode(suite, episode, OraclePlayer())).error
+    error = asyncio.run(play_episode(suite, episode, OraclePlayer())).error
+    assert f"suite.source={tmp_path / 'out'} has changed since the plan was made: problem 1 of" in error
     index = tmp_path / "out" / "questions.jsonl"
     index.write_text(index.read_text() + '{"subtask": "chain"}\n')
     read_questions.cache_clear()

@@ -108,6 +108,24 @@ def test_an_episodes_id_tells_what_the_player_meets_and_nothing_else():
     assert ids(puzzles=3)[:2] == [bare, told], "more puzzles are added behind"
 
 
+def test_a_plan_that_is_too_large_is_refused_before_it_is_made():
+    large = {"puzzles": 5_000_000, "configurations": ["Center", "2x2Grid"]}
+    with pytest.raises(ValueError, match=r"episodes \(10,000,000 puzzles x 4 chains\) are more than"):
+        MultiStarSuite(**large, styles=["vanilla", "structured"], priors=["none", "truth"]).plan()
+    with pytest.raises(ValueError, match=r"episodes \(10,000,000 puzzles x 1 chains\) are more than"):
+        MultiStarSuite(**large, subtask="direct").plan()
+
+
+@pytest.mark.parametrize("reply", ["labels", "text", "described"])
+def test_people_are_asked_to_choose_and_not_how_to_write(reply):
+    suite = MultiStarSuite(**NUMBERS, priors=["none"], reply=reply)
+    [record] = played(suite, BUILT_IN_PLAYERS["oracle"])
+    for each in record.turns:
+        words = " ".join(part for said in suite.for_people(each.turn) for part in said.parts if isinstance(part, str))
+        assert words.startswith("You answer multiple-choice questions") and "Reply with" not in words
+        assert "First say" not in words and ("Choose the one that is right." in words) == (reply != "described")
+
+
 def test_modes_are_styles_and_priors():
     suite = MultiStarSuite(**NUMBERS, styles=["vanilla", "document"], priors=["none", "truth"])
     modes = ["vanilla/none", "vanilla/truth", "document/none", "document/truth"]
