@@ -191,3 +191,48 @@ def test_who_leaves_at_once_shows_the_cursor_of_a_terminal_and_speaks_where_the_
                 stop_signals._leave(signal.SIGTERM, None)
         cursor = [(descriptor, b"\x1b[?25h\n")] if is_terminal else []
         assert said == [*cursor, (descriptor, words), CONTINUE]
+
+
+def test_a_failure_within_puts_everything_back():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    before, install = now(), signal.signal
+    for entered in (stop_signals.counted, stop_signals.ignored_interrupts, stop_signals.raised):
+        with pytest.raises(KeyError), entered():
+            assert now() != before
+            raise KeyError
+        assert now() == before and signal.signal is install, entered.__name__
+    for entered, name in ((stop_signals.leaving, "_leaving"), (lambda: stop_signals.words_go_to(7), "_errors")):
+        usual = getattr(stop_signals, name)
+        with pytest.raises(KeyError), entered():
+            assert getattr(stop_signals, name) != usual
+            raise KeyError
+        assert getattr(stop_signals, name) == usual
+
+
+def test_places_of_words_are_nested():
+    with stop_signals.words_go_to(7):
+        with stop_signals.words_go_to(8):
+            assert stop_signals._errors == 8
+        assert stop_signals._errors == 7
+    assert stop_signals._errors == 2
+
+
+def test_a_count_begins_with_none(monkeypatch):
+    monkeypatch.setattr(stop_signals, "received", [signal.SIGTERM])
+    with stop_signals.counted():
+        stop_signals.check()
+        assert stop_signals.received == []
+
+
+@pytest.mark.parametrize("signaled", [False, True])
+async def test_work_that_fails_says_why_also_after_a_signal(signaled, left):
+    before = now()
+
+    async def work():
+        if signaled:
+            send(signal.SIGTERM)
+        raise KeyError("why")
+
+    with pytest.raises(KeyError, match="why"):
+        await stop_signals.unless_stopped(work())
+    assert now() == before and left == []
