@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import urlsplit
@@ -344,3 +345,16 @@ def test_ctrl_c_ends_the_server_though_a_phone_has_lost_its_net_within_an_answer
             assert process.wait(60) == 0
     finally:
         process.kill()
+
+
+@pytest.mark.parametrize("kind", ["play", "review"])
+def test_a_game_is_finished_by_all_who_have_ended_it_and_by_nobody_else(tmp_path, kind):
+    people = tuple(
+        Participant(f"person-{name}", name * 16, name, games)
+        for name, games in zip("abc", ("xy", "x", "z"), strict=True)
+    )
+    study = Study(tmp_path, Plan(kind=kind, settings=(), players_per_game=1, games_per_participant=2), people)
+    assert folder._finished(study) == Counter()
+    for person, steps in zip(people, ((0, -1), (0, -1), (0,)), strict=True):
+        answer_all(tmp_path, person.to_json(), "A", (0,) if kind == "review" else steps)
+    assert folder._finished(study) == ({"x": 2, "y": 1} | ({"z": 1} if kind == "review" else {}))
