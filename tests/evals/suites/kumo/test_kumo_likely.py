@@ -369,7 +369,6 @@ def test_games_of_evidence_are_judged_and_viewed_as_on_record():
     check_golden("kumo_likely_hand", "\n".join(parts))
 
 
-@pytest.mark.slow
 def test_a_domain_by_its_name_and_by_its_file_is_one(tmp_path):
     copy = tmp_path / "medical.yaml"
     copy.write_bytes((resources.files("envs.kumo") / "domains" / "medical.yaml").read_bytes())
@@ -379,5 +378,6 @@ def test_a_domain_by_its_name_and_by_its_file_is_one(tmp_path):
     assert [game.repeat for game in KumoLikelySuite(domains=[str(copy)], **settings).plan()] == [0, 1]
 
 
+@pytest.mark.slow
 def test_the_suite_keeps_the_contract():
     check_suite(KumoLikelySuite(domains="medical", difficulties="3x4", tasks_per_domain=3, repeats=2), oracle=False)
