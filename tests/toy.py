@@ -32,7 +32,7 @@ class ToySuite(Suite):
     def plan(self) -> Sequence[Episode]:
         return [
             Episode(
-                suite="toy",
+                suite=self.name,
                 task="colors",
                 level="easy",
                 mode="zero_shot",

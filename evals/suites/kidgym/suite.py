@@ -103,6 +103,7 @@ class KidGymSuite(KidGymSettings, Suite):
             return
         for task, level, mode in itertools.product(self.tasks, self._levels, self._modes):
             yield from planned_games(
+                self.name,
                 self._recording,
                 (task, level, mode),
                 self.episodes,

@@ -36,6 +36,7 @@ def recorded_games(recording: Recording, task: str, level: int, most: int) -> tu
 
 
 def planned_games(
+    suite: str,
     recording: Recording,
     cell: tuple[str, int, str],
     most: int,
@@ -46,6 +47,7 @@ def planned_games(
     """One episode per game, those included that cannot be made: they fail with their cause.
 
     Args:
+        suite: Name of the suite that plays them.
         recording: With at least ``most`` games of the task and level.
         cell: Task, level and mode.
         most: Games.
@@ -56,7 +58,7 @@ def planned_games(
     task, level, mode = cell
     for game in recorded_games(recording, task, level, most):
         yield Episode(
-            suite="kidgym",
+            suite=suite,
             task=task + SUFFIX,
             level=str(level),
             mode=mode,
