@@ -344,15 +344,37 @@ def _planned(suite: Suite) -> list[tuple[Suite, Episode]]:
     return planned
 
 
-_TEXTS: Final = ("task", "level", "mode", "fingerprint", "group")
-_NUMBERS: Final = {
-    "index": (0, 2**31 - 1),
-    "repeat": (0, 2**31 - 1),
-    "budget": (0, 2**31 - 1),
-    "seed": (-(2**63), 2**63 - 1),
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and is_unicode(value)
+
+
+def _is_whole(value: object, least: int, most: int) -> bool:
+    """Whether a value is a whole number within bounds; true and false are numbers, too, but none that anybody means."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, int | float) and 0 <= value < math.inf
+
+
+_MOST: Final = 2**31 - 1
+"""What the ledger can hold of whole numbers, but for seeds."""
+_MOST_SEED: Final = 2**63 - 1
+_LEAST_SEED: Final = -(2**63)
+_TEXT = _is_text, "a text of whole characters"
+_COUNT = functools.partial(_is_whole, least=0, most=_MOST), f"a whole number from 0 to {_MOST}"
+_SEED = (
+    functools.partial(_is_whole, least=_LEAST_SEED, most=_MOST_SEED),
+    f"a whole number from {_LEAST_SEED} to {_MOST_SEED}",
+)
+_AMOUNT = _is_amount, "a number from 0 up"
+_FIELDS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
+    **dict.fromkeys(("task", "level", "mode", "fingerprint", "group"), _TEXT),
+    **dict.fromkeys(("index", "repeat", "budget"), _COUNT),
+    "seed": _SEED,
+    **dict.fromkeys(("calls", "prompt_tokens"), _AMOUNT),
 }
-"""Of an episode, with the least and the most that the ledger can hold."""
-_EXPECTED: Final = ("calls", "prompt_tokens")
+"""Which values of a planned episode's fields the ledger can hold, and how these are called."""
 
 
 def _check_planned(name: str, episodes: Sequence[Episode]) -> None:
@@ -361,22 +383,15 @@ def _check_planned(name: str, episodes: Sequence[Episode]) -> None:
     Raises:
         ValueError: it cannot; the message names what is wrong.
     """
-    for value in _different(episodes, "suite"):
-        if value != name:
-            raise _odd(name, "suite", value, f"{name!r}")
-    for field in _TEXTS:
+
+    def is_name(value: object) -> bool:
+        return value == name
+
+    fields = {"suite": (is_name, repr(name)), **_FIELDS}
+    for field, (is_sound, wanted) in fields.items():
         for value in _different(episodes, field):
-            if not isinstance(value, str) or not is_unicode(value):
-                raise _odd(name, field, value, "a text of whole characters")
-    for field, (least, most) in _NUMBERS.items():
-        for value in _different(episodes, field):
-            is_whole = isinstance(value, int) and not isinstance(value, bool)
-            if not is_whole or not least <= value <= most:
-                raise _odd(name, field, value, f"a whole number from {least} to {most}")
-    for field in _EXPECTED:
-        for value in _different(episodes, field):
-            if not isinstance(value, int | float) or not 0 <= value < math.inf:
-                raise _odd(name, field, value, "a number from 0 up")
+            if not is_sound(value):
+                raise ValueError(f"suite={name}: plans an episode whose {field} is {value!r:.80}; it must be {wanted}")
 
 
 def _different(episodes: Sequence[Episode], field: str) -> Iterable[Any]:
@@ -386,10 +401,6 @@ def _different(episodes: Sequence[Episode], field: str) -> Iterable[Any]:
         return set(values)
     except TypeError:  # one cannot be hashed, so it is neither a text nor a number
         return values
-
-
-def _odd(name: str, field: str, value: object, wanted: str) -> ValueError:
-    return ValueError(f"suite={name}: plans an episode whose {field} is {value!r:.80}; it must be {wanted}")
 
 
 def people_fingerprint(suite: Suite) -> str:

@@ -24,7 +24,26 @@ HEALTH_SECONDS = 10.0
 """For an answer to the question whether the endpoint is there."""
 
 
-class Endpoint:
+class WithoutJournal:
+    """The part of ``Connection`` that keeps a journal, for one that needs none: its requests end with the session."""
+
+    @property
+    def notes_reserved(self) -> bool:
+        """No: nothing is to be noted."""
+        return False
+
+    def counted_before(self, body: Mapping[str, Any], name: str = "") -> float | None:
+        """None: each request is new."""
+        return None
+
+    def note_reserved(self, body: Mapping[str, Any], name: str, most: float) -> None:
+        """Nothing is to be noted."""
+
+    def note_price(self, body: Mapping[str, Any], name: str, price: float, unreadable: bool = False) -> None:
+        """Nothing is to be noted."""
+
+
+class Endpoint(WithoutJournal):
     """Sends requests and reads answers; retries and limits are the engine's."""
 
     def __init__(
@@ -96,21 +115,6 @@ class Endpoint:
         told = {EPISODE: episode, TURN: turn}
         headers = {header.lower(): told[value] for header, value in self._of_turn.items()} if episode else {}
         return await self._exchange("POST", "/chat/completions", self._seconds, json.dumps(body).encode(), headers)
-
-    @property
-    def notes_reserved(self) -> bool:
-        """No: nothing is to be noted."""
-        return False
-
-    def counted_before(self, body: Mapping[str, Any], name: str = "") -> float | None:
-        """None: each request is new."""
-        return None
-
-    def note_reserved(self, body: Mapping[str, Any], name: str, most: float) -> None:
-        """Nothing is to be noted."""
-
-    def note_price(self, body: Mapping[str, Any], name: str, price: float, unreadable: bool = False) -> None:
-        """Nothing is to be noted."""
 
     async def check(self) -> None:
         """Ask for the list of models, which costs nothing; any answer shows that the endpoint is there.

@@ -121,13 +121,13 @@ class LimitedEndpoint:
         """
         # money: the most that it can cost; rates: what is likely, since a provider counts what was used
         most = Usage(self._bound.most_tokens(request, body), most_completion)
+        most_price = self._most_price(most)
         tokens = expected_tokens(request) + most_completion
         while True:
             async with self.concurrency.slot():
                 await asyncio.sleep(max(self._requests.delay(1), self._tokens.delay(tokens)))
                 counted = self.http.counted_before(body, request.id)
-                payment_of = self.spend.payment(self._most_price(most), counted, self.http.notes_reserved)
-                async with payment_of as payment:
+                async with self.spend.payment(most_price, counted, self.http.notes_reserved) as payment:
                     if self.closed:
                         raise EndpointClosedError
                     if not self.concurrency.held:

@@ -320,6 +320,12 @@ async def test_a_reviewed_game_is_closed_before_its_answer_is_judged(tmp_path, m
     assert state["asks"] and len(closed) == 1
 
 
+async def after_the_pages(seat) -> dict:
+    """What is asked first, once consent is given and the instructions are read."""
+    await seat.answer(choice("consent/0", 0))
+    return await seat.answer(choice("instructions/0", 0))
+
+
 async def test_reviewers_judge_the_answer_of_the_suite(tmp_path):
     criteria = (Criterion(name="correct", question="Right?"), Criterion(name="clear", question="Clear?"))
     study = study_in(tmp_path, people=2, kind="review", checks=(), criteria=criteria)
@@ -330,8 +336,7 @@ async def test_reviewers_judge_the_answer_of_the_suite(tmp_path):
     table = review_table(taken, study.plan, GAMES)
     assert {row[0] for row in table.rows} == {"correct", "clear"} and all(row[2].mean == 1 for row in table.rows)
     seat = seat_of(study_in(tmp_path / "third", kind="review", checks=(), criteria=criteria))
-    for key in ("consent/0", "instructions/0"):
-        state = await seat.answer(choice(key, 0))
+    state = await after_the_pages(seat)
     assert [ask["name"] for ask in state["asks"]] == ["correct", "clear"] and state["progress"]["word"] == "Question"
     game = GAMES.by_id[study.participants[0].games[0]]
     assert state["given"] == f"Answer given: {OPTIONS[stable_seed(game.seed, 0) % 3]}"
@@ -347,8 +352,7 @@ async def test_answers_of_reviewers_stay_with_their_criteria_when_these_are_edit
     right, clear = Criterion(name="right", question="Right?"), Criterion(name="clear", question="Clear?")
     study = study_in(tmp_path, kind="review", checks=(), criteria=(right, clear))
     seat = seat_of(study)
-    for key in ("consent/0", "instructions/0"):
-        state = await seat.answer(choice(key, 0))
+    state = await after_the_pages(seat)
     while state["phase"] != "over":  # everything is right, nothing is clear
         state = await seat.answer(choice(state["key"], 0, 1))
 
@@ -371,8 +375,7 @@ async def test_a_page_that_shows_other_criteria_than_there_are_now_is_refused(tm
     right, clear = Criterion(name="right", question="Right?"), Criterion(name="clear", question="Clear?")
     study = study_in(tmp_path, kind="review", checks=(), criteria=(right, clear))
     seat = seat_of(study)
-    for key in ("consent/0", "instructions/0"):
-        state = await seat.answer(choice(key, 0))
+    state = await after_the_pages(seat)
     edited = dataclasses.replace(study, plan=study.plan.model_copy(update={"criteria": (clear, right)}))
     again = seat_of(edited)
     with pytest.raises(RefusedError):

@@ -513,6 +513,10 @@ def test_a_plan_may_hold_what_the_ledger_can(monkeypatch):
     monkeypatch.setattr(Planning, "changes", whole)
     first, *_ = plan_for(Planning(episodes=3), {"m": ""})
     assert {name: getattr(first, name) for name in whole} == whole
+    [row] = plan_to_table([first]).to_pylist()
+    assert {name: row[name] for name in ("index", "repeat", "seed")} == {
+        name: whole[name] for name in ("index", "repeat", "seed")
+    }
 
 
 @pytest.mark.parametrize(

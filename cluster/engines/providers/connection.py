@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Protocol
 
 from cluster.engines.api_answer import whole
-from cluster.engines.api_endpoint import CONNECT_SECONDS, HEALTH_SECONDS, MOST_BYTES
+from cluster.engines.api_endpoint import CONNECT_SECONDS, HEALTH_SECONDS, MOST_BYTES, WithoutJournal
 from cluster.engines.api_errors import EndpointError
 from cluster.engines.providers.errors import endpoint_error
 from cluster.engines.redaction import redacted
@@ -26,7 +26,7 @@ class _Engine(Protocol):
     def status_of(status: int, words: str) -> int: ...
 
 
-class ClientConnection:
+class ClientConnection(WithoutJournal):
     """The way to a provider through its client: every exchange ends in time, and every error is safe to show."""
 
     def __init__(self, engine: _Engine, secrets: list[str], timeout_seconds: float) -> None:
@@ -45,21 +45,6 @@ class ClientConnection:
     def redacted(self, text: str) -> str:
         """As ``Connection.redacted``."""
         return redacted(text, self._secrets)
-
-    @property
-    def notes_reserved(self) -> bool:
-        """No: nothing is to be noted."""
-        return False
-
-    def counted_before(self, body: Mapping[str, Any], name: str = "") -> float | None:
-        """None: each request is new."""
-        return None
-
-    def note_reserved(self, body: Mapping[str, Any], name: str, most: float) -> None:
-        """Nothing is to be noted."""
-
-    def note_price(self, body: Mapping[str, Any], name: str, price: float, unreadable: bool = False) -> None:
-        """Nothing is to be noted."""
 
     async def complete(self, body: Mapping[str, Any], name: str = "") -> Any:
         """As ``Connection.complete``."""

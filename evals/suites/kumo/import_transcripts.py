@@ -225,7 +225,7 @@ def _cells(runs: Sequence[Run], figure: float | None, again: Sequence[Reread]) -
 
 def _notes(rereads: Sequence[Reread]) -> Iterator[str]:
     """Of how many runs there is a record, and which tasks have runs that end otherwise than it says, and why if known."""
-    for (player, level), here in _by_player_and_level(rereads).items():
+    for (player, level), here in groups_of(rereads, lambda each: (each.player, each.level)).items():
         recorded = sum(each.recorded is not None for each in here)
         if recorded < len(here):
             held = f"{recorded:,} of {len(here):,} runs"
@@ -239,13 +239,6 @@ def _notes(rereads: Sequence[Reread]) -> Iterator[str]:
         if len(tasks) > _LISTED:
             listed += f" and {len(tasks) - _LISTED} more"
         yield f"{len(found):,} runs end otherwise than recorded, in {listed}: {why}."
-
-
-def _by_player_and_level(rereads: Sequence[Reread]) -> Mapping[tuple[str, str], Sequence[Reread]]:
-    found: dict[tuple[str, str], list[Reread]] = {}
-    for each in rereads:
-        found.setdefault((each.player, each.level), []).append(each)
-    return found
 
 
 def _mean(values: Sequence[float]) -> float | None:

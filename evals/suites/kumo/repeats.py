@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
 from evals.ledger.run_data import RunData
 from evals.stats.intervals import NONNEGATIVE, Bounds, Estimate, mean_estimate, proportion_estimate
 from evals.suites.kumo.levels import size_of
+
+T = TypeVar("T")
 
 _LEDGER_COLUMNS = (
     *("task", "level", "index", "status", "success", "prompt_tokens", "completion_tokens"),
@@ -168,9 +170,9 @@ def malformed_episodes(runs: Iterable[Run]) -> list[str]:
     return [run.episode_id for run in runs if run.malformed]
 
 
-def groups_of(runs: Sequence[Run], key: Callable[[Run], tuple[str, ...]]) -> dict[tuple[str, ...], list[Run]]:
-    """Runs by key, in the order of first appearance."""
-    groups: dict[tuple[str, ...], list[Run]] = {}
+def groups_of(runs: Sequence[T], key: Callable[[T], tuple[str, ...]]) -> dict[tuple[str, ...], list[T]]:
+    """Runs, or what is told of each, by key, in the order of first appearance."""
+    groups: dict[tuple[str, ...], list[T]] = {}
     for run in runs:
         groups.setdefault(key(run), []).append(run)
     return groups

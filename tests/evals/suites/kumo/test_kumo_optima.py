@@ -68,9 +68,16 @@ def test_an_outcome_that_is_none_of_its_test_s_is_known_as_that_whatever_it_is()
     assert optima.game_key(other) == optima.game_key(same) != optima.game_key(task)
 
 
+def use_file(monkeypatch, path: Path) -> None:
+    """Read what is known from another file, anew each time, so that nothing of it stays for other tests."""
+    unkept = optima.known_optima.__wrapped__
+    monkeypatch.setattr(optima, "OPTIMA", path)
+    monkeypatch.setattr(optima, "known_optima", unkept)
+    monkeypatch.setattr(searching, "known_optima", unkept)
+
+
 def test_the_file_is_brought_up_to_date_without_searching_again(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(optima, "OPTIMA", tmp_path / "optima.json")
-    monkeypatch.setattr(optima, "known_optima", optima.known_optima.__wrapped__)
+    use_file(monkeypatch, tmp_path / "optima.json")
     tasks = [puzzle.task for puzzle in puzzles_of("music", "easy", 50)[:3]]
     tasks.sort(key=optima.game_key, reverse=True)
     optima.update(tasks[:2], processes=1)
@@ -86,8 +93,7 @@ def test_the_file_is_brought_up_to_date_without_searching_again(tmp_path, monkey
 
 
 def test_what_was_found_stays_where_a_later_search_fails(tmp_path, monkeypatch):
-    monkeypatch.setattr(optima, "OPTIMA", tmp_path / "optima.json")
-    monkeypatch.setattr(optima, "known_optima", optima.known_optima.__wrapped__)
+    use_file(monkeypatch, tmp_path / "optima.json")
     tasks = [puzzle.task for puzzle in puzzles_of("music", "easy", 50)[:2]]
 
     def found(function, given):

@@ -390,6 +390,12 @@ def test_a_trajectory_that_occurs_twice_is_named_and_counts_as_no_other_task(row
     assert (found.trajectories, found.tasks, found.problems) == (3, 2, ["row 3: is row 1 once more"])
 
 
+def test_a_domain_that_no_file_can_name_is_a_problem_of_its_row(rows):
+    odd = other(rows[0], domain="\ud800")
+    found = check([odd, rows[0], odd], processes=1)
+    assert (found.tasks, [problem[:5] for problem in found.problems]) == (2, ["row 1", "row 3"])
+
+
 def test_tasks_are_told_apart_by_domain_size_seed_and_number(monkeypatch):
     module = "evals.suites.kumo.lab.trajectories.check"
     monkeypatch.setattr(f"{module}.in_order", lambda function, items, processes: [function(list(items))])

@@ -12,7 +12,6 @@ from envs.kumo import BOOK_STYLES, Game, OptimalSearch, Task
 from evals.suites.kumo.lab.trajectories.plays import Row, chat_columns, chat_of
 from evals.suites.kumo.parallel import in_order
 from evals.suites.kumo.searched_game import Puzzle, domain_of
-from evals.types import stable_hash
 
 
 @dataclass
@@ -51,9 +50,10 @@ def check(rows: Iterable[Row], processes: int | None = None) -> Checked:
     """By task and play, the first row with it."""
     for results in in_order(_check_rows, enumerate(rows, 1), processes):
         for number, row, won, problem in results:
-            task = row["domain"], row["level"], row["seed"], row["index"]
-            tasks.add(stable_hash(task))
-            first = places.setdefault(stable_hash(task, row["play"]), number)
+            # as text: a file may hold anything, also what has no hash
+            task = repr((row["domain"], row["level"], row["seed"], row["index"]))
+            tasks.add(task)
+            first = places.setdefault(f"{task}, {row['play']!r}", number)
             if first < number:
                 problem = problem or f"is row {first:,} once more"
             found.trajectories += 1
