@@ -86,16 +86,26 @@ def _named(part: Suite, act: str) -> Iterator[None]:
         raise SuiteError(part.name, act, error) from error
 
 
-def suite_view(part: Suite, row: Mapping[str, Any]) -> EpisodeView:
+def reason_of(error: Exception, public: bool) -> str:
+    """An error in one line; for a page that others read its type only.
+
+    The settings of a run may be anybody's and name any file of this machine, and a message may quote what is in it.
+    """
+    kind = type(error).__name__
+    return kind if public else f"{kind}: {error}"
+
+
+def suite_view(part: Suite, row: Mapping[str, Any], public: bool = False) -> EpisodeView:
     """A suite's view of an episode; the plain one, with the reason why, where the suite cannot rebuild the game.
 
     Args:
         part: Whose episode it is.
         row: With ``turns``; the suite's own columns under their short names.
+        public: Whether it is for a page that others read (``reason_of``).
     """
     try:
         return part.view(row)
     except Exception as error:  # a domain that is not on this machine, or a row that the suite no longer understands
         view = default_view(row)
-        reason = f"without the help of the suite {part.name}: {type(error).__name__}: {error}"
+        reason = f"without the help of the suite {part.name}: {reason_of(error, public)}"
         return dataclasses.replace(view, facts={"shown": reason, **view.facts})

@@ -74,9 +74,7 @@ def spool_part(spool: Spool, run: ViewedRun, path: Path, wanted: Mapping[int, in
     """
     for place, row in _rows(path, wanted):
         row["error"] = public_error(row["error"], hidden)
-        shown = show_episode(run, row)
-        shown["notice"] = public_error(shown["notice"], hidden)
-        spool.put(wanted[place], shown)
+        spool.put(wanted[place], show_episode(run, row, public=True))
 
 
 def _rows(path: Path, wanted: Mapping[int, int]) -> Iterator[tuple[int, dict[str, Any]]]:

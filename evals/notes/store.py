@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
 import stat
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,8 @@ from evals.notes.note import Note, NoteError, is_note_id, note_of, now
 FILE: Final = "notes.jsonl"
 MOST_BYTES: Final = 64 * 2**20
 """Of the file: about 200,000 notes."""
+LOCK_SECONDS = 5.0
+"""How long a note waits for another process that writes one; that takes far less, so whoever holds the lock longer is stuck."""
 _LINE = Bounds(size=32 * 2**10, depth=2, nodes=100)
 
 
@@ -130,8 +132,7 @@ class NotesFile:
             raise NoteError(f"{self.path}: cannot be written: {error.strerror or error}") from error
 
     def _append_to(self, file: int, content: bytes) -> None:
-        with contextlib.suppress(OSError):  # file systems without locks: one call writes a note there, too
-            fcntl.flock(file, fcntl.LOCK_EX)
+        self._lock(file)
         status = os.fstat(file)
         if not stat.S_ISREG(status.st_mode):
             raise NoteError(f"{self.path}: is not a regular file")
@@ -150,6 +151,22 @@ class NotesFile:
             raise
         if not status.st_size:
             _sync(self.path.parent)
+
+    def _lock(self, file: int) -> None:
+        """Wait until no other process writes; closing the file releases it."""
+        deadline = time.monotonic() + LOCK_SECONDS
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise NoteError(
+                        f"{self.path}: another process holds its lock; end that one, or try again"
+                    ) from None
+                time.sleep(0.02)
+            except OSError:
+                return  # a file system without locks: one call writes a note there, too
 
 
 def _event(line: bytes, place: str) -> Note | str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
@@ -92,6 +93,10 @@ class ViewerNotes:
         if len(origins) != 1 or origins[0] not in (f"http://{hosts[0]}", f"https://{hosts[0]}"):
             raise HTTPException(403, "notes are taken from the viewer's own page only")
         given = _posted(await _body(request))
+        # in a thread: a disk that hangs, or a lock that another process holds, must not stop the other pages
+        return await run_in_threadpool(self._change, given)
+
+    def _change(self, given: Posted) -> Response:
         run, episode = self._episode(given["at"])
         file = NotesFile(self._index.runs[run].path)
         author = given["author"].strip() or self._author

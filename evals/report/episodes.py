@@ -57,7 +57,7 @@ def select(run: RunData, suite: Suite, built_in: Collection[str]) -> Selection:
     endings, modes = _chosen(run, built_in)
     rows = dict(_rows(run, suite, {*endings, *modes.values()}))
     shown = (
-        Shown(rows[episode], ending, suite_view(suite, rows[episode]))
+        Shown(rows[episode], ending, suite_view(suite, rows[episode], public=True))
         for episode, ending in endings.items()
         if episode in rows
     )

@@ -20,6 +20,7 @@ from PIL import Image
 from envs.picture import picture_from_description, render_description
 from evals.ledger.parts import LedgerChangedError, check_values, open_part
 from evals.suite import Suite
+from evals.suite_results import reason_of
 from evals.view import EpisodeView, default_view
 from evals.viewer.index import EpisodeIndex
 from evals.viewer.runs import ViewedRun
@@ -105,9 +106,15 @@ def stored_row(path: Path, place: int) -> dict[str, Any]:
     raise LedgerChangedError(path.name)
 
 
-def show_episode(run: ViewedRun, row: Mapping[str, Any]) -> dict[str, Any]:
-    """A ledger row as the page shows it, with the view of its suite."""
-    return shown_as_json(*_view(run, row), row)
+def show_episode(run: ViewedRun, row: Mapping[str, Any], public: bool = False) -> dict[str, Any]:
+    """A ledger row as the page shows it, with the view of its suite.
+
+    Args:
+        run: Its run.
+        row: With stored column names.
+        public: Whether others read the page (``evals.suite_results.reason_of``).
+    """
+    return shown_as_json(*_view(run, row, public), row)
 
 
 def shown_as_json(view: EpisodeView, notice: str, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -154,7 +161,7 @@ def _message(message: Mapping[str, Any], pictures: dict[str, dict[str, Any]]) ->
     return {"role": message["role"], "parts": parts}
 
 
-def _view(run: ViewedRun, row: Mapping[str, Any]) -> tuple[EpisodeView, str]:
+def _view(run: ViewedRun, row: Mapping[str, Any], public: bool) -> tuple[EpisodeView, str]:
     """The suite's view of a row; the plain one, with the reason why, where the suite has none to give."""
     prefix = f"{row['suite']}."
     short = {name.removeprefix(prefix): value for name, value in row.items()}
@@ -162,7 +169,7 @@ def _view(run: ViewedRun, row: Mapping[str, Any]) -> tuple[EpisodeView, str]:
         suite = _suite_named(run.suite(), row["suite"])
         return suite.view(short), ""
     except Exception as error:  # a plugin that is missing here, or a row that its suite no longer understands
-        return default_view(row), f"Shown without the help of suite {row['suite']}: {type(error).__name__}: {error}"
+        return default_view(row), f"Shown without the help of suite {row['suite']}: {reason_of(error, public)}"
 
 
 def _suite_named(suite: Suite, name: str) -> Suite:

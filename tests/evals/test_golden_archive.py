@@ -166,10 +166,10 @@ def test_no_host_of_a_run_s_own_settings_leaves_with_its_episodes(tmp_path):
     export.export(found, SETTINGS, tmp_path / "pages")
     chunks = [read_chunk(path)[0] for path in (tmp_path / "pages/data").glob("episodes-*.js")]
     told = {(each["notice"], each["row"]["error"]) for chunk in chunks for each in chunk["episodes"]}
-    notice = "Shown without the help of suite toy: ValueError: no suite on {}"
+    notice = "Shown without the help of suite toy: ValueError"  # its message may quote any file of this machine
     error = "PlayerError: <address> of {} fell"
     hosts = ("secret-host", "<address>")
-    assert told == {(notice.format(host), each.format(host)) for host in hosts for each in ("", error)}
+    assert told == {(notice, each.format(host)) for host in hosts for each in ("", error)}
 
 
 def test_what_static_pages_are_made_of(tmp_path, capsys, monkeypatch):

@@ -1,9 +1,13 @@
 """Notes on episodes: what is written stays, whatever dies or is joined; only the viewer's own page writes."""
 
+import asyncio
+import errno
+import fcntl
 import json
 import multiprocessing
 import os
 
+import httpx
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -12,7 +16,7 @@ from starlette.testclient import TestClient
 
 from cluster.storage.stored_run import Run
 from evals.ledger.run_data import RunData
-from evals.notes import FILE, Note, NoteError, NotesFile, new_note, notes_table
+from evals.notes import FILE, Note, NoteError, NotesFile, new_note, notes_table, store
 from evals.notes.exchange import notes_as_text, read_notes
 from evals.notes.web import ViewerNotes
 from evals.viewer.index import EpisodeIndex
@@ -162,6 +166,25 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path):
         each.join()
     found = NotesFile(tmp_path).read()
     assert (len(found.notes), found.damage) == (60, ())
+
+
+def test_a_lock_that_is_never_released_ends_with_its_reason(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "LOCK_SECONDS", 0.05)
+    file = filled(tmp_path, note(1))
+    with file.path.open() as held:
+        fcntl.flock(held, fcntl.LOCK_SH)  # which who may only read the file can take, too
+        with pytest.raises(NoteError, match=r"notes.jsonl: another process holds its lock"):
+            file.add([note(2)])
+    assert file.add([note(3)]) == 1
+    assert [each.id for each in file.read().notes] == [note(1).id, note(3).id]
+
+
+def test_without_locks_notes_are_written_all_the_same(tmp_path, monkeypatch):
+    def refuse(file, operation):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    assert filled(tmp_path, note(1)).read().notes == (note(1),)
 
 
 WRONG = [
@@ -326,6 +349,22 @@ def test_nobody_else_writes(run):
     assert refused.post(tag="x").json() == {"error": "not here"}
     assert refused.get("notes", at=refused.at)["refusal"] == "not here"
     assert not (run / FILE).exists()
+
+
+async def test_other_pages_are_answered_while_a_note_waits_for_a_lock(run):
+    page = Page(run)
+    transport = httpx.ASGITransport(page.client.app)
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://localhost", cookies={"raycade": "secret"}
+    ) as client:
+        with (run / FILE).open("w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            sent = client.post("/api/notes", json={"at": page.at, "tag": "x"}, headers={"origin": "http://localhost"})
+            post = asyncio.create_task(sent)
+            for _ in range(3):
+                assert (await client.get("/api/values")).status_code == 200
+            assert not post.done()
+        assert (await post).json()["notes"][0]["tag"] == "x"
 
 
 async def test_a_browser_that_hangs_up_within_a_note_writes_nothing(run):

@@ -239,6 +239,18 @@ def test_of_each_player_some_of_each_ending_are_chosen():
     assert {prompt.mode for prompt in selection.prompts} <= {"zero_shot", "cot"} and selection.prompts
 
 
+def test_pages_that_others_read_quote_no_error_of_a_suite(monkeypatch):
+    """Settings may name any file of this machine, and the error that follows quotes it."""
+
+    def refuse(self, row):
+        raise ValueError("unknown key 'SECRET'")
+
+    run = small_run("toy").of("toy")
+    monkeypatch.setattr(type(SUITES["toy"]), "view", refuse)
+    shown = [one.view.facts["shown"] for one in select(run, SUITES["toy"], BUILT_IN).episodes]
+    assert shown and set(shown) == {"without the help of the suite toy: ValueError"}
+
+
 def test_of_each_ending_as_many_are_chosen_as_are_shown_and_of_different_tasks():
     run = small_run("toy", (FIRST,), failed=0, missing=0)
     names = ("episode_id", "player", "mode", "task", "status", "success", "cut_off", "error", "error_kind")

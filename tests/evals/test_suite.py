@@ -430,6 +430,8 @@ def test_an_episode_whose_suite_cannot_rebuild_it_is_shown_plainly_with_the_reas
     shown = suite_view(Broken(), row)
     assert next(iter(shown.facts)) == "shown"
     assert shown == dataclasses.replace(plain, facts={"shown": reason, **plain.facts})
+    in_public = suite_view(Broken(), row, public=True)
+    assert in_public.facts["shown"] == "without the help of the suite coins: KeyError", "a message may quote any file"
     assert suite_view(Coins(), row) == plain
 
 

@@ -2,10 +2,15 @@
 
 import io
 import math
+import re
+import sys
+import unicodedata
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+import evals
 from envs.printable import printable
 from evals.report.terminal import LaidOut
 from evals.stats.intervals import Estimate
@@ -140,6 +145,41 @@ def test_wide_characters_count_twice():
 def test_without_rows_the_columns_are_named():
     assert "a" in shown(Table("t", "T", ("a", "b"), ()))
     assert "–" in shown(Table("t", "T", ("a",), ((math.nan,),)))
+
+
+HIDDEN = (
+    "\u034f\u115f\u1160\u17b4\u180b\u180f\u2800\u3164\ufe00\ufe0d\uffa0\ufff0\U00013430\U0001bca0\U0001d173"
+    "\U000e0001\U000e0041\U000e007f\U000e0100\U000e01ef"
+)
+
+
+def test_texts_hidden_in_characters_that_nothing_shows_are_spelled_out():
+    """Unicode names them, and this list of them stands beside Python's own categories."""
+    assert printable(HIDDEN) == HIDDEN.encode("unicode_escape").decode()
+    visible_marks = set("\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd")
+    for code in range(sys.maxunicode + 1):
+        character = chr(code)
+        is_hidden = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") and character not in "\t\n"
+        if is_hidden and character not in visible_marks:
+            assert printable(character) != character, f"U+{code:04X}"
+        elif unicodedata.category(character)[0] in "LNPS" and character not in HIDDEN:
+            assert printable(character) == character, f"U+{code:04X}"
+
+
+def test_an_emoji_keeps_its_variation_selector_and_hides_no_further_ones():
+    assert printable("❤\ufe0f 1\ufe0f\u20e3 ©\ufe0e") == "❤\ufe0f 1\ufe0f\u20e3 ©\ufe0e"
+    assert printable("a\ufe0f❤\ufe0f\ufe0f\ufe0e") == "a\\ufe0f❤\ufe0f\\ufe0f\\ufe0e"
+
+
+def test_the_page_spells_out_the_same_characters():
+    """Its expression is that of the sources: the same characters, written as JavaScript writes them."""
+    source = (Path(evals.__file__).parent / "viewer/frontend/src/text.tsx").read_text()
+    [written] = re.findall(r"^  /\((.*)\)/u;$", source, re.MULTILINE)
+    as_python = re.sub(r"\\u\{([0-9a-f]+)\}", lambda found: f"\\U{int(found[1], 16):08x}", written)
+    page = re.compile(as_python)
+    for code in range(sys.maxunicode + 1):
+        if not 0xD800 <= code <= 0xDFFF:  # JSON to the page holds none
+            assert bool(page.match(chr(code))) == (printable(chr(code)) != chr(code)), f"U+{code:04X}"
 
 
 def test_what_would_be_invisible_or_obeyed_is_escaped():

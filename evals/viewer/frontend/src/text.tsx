@@ -6,9 +6,11 @@ import { useContext, useState } from "preact/hooks";
 /** The text that was searched for; it is marked wherever it stands. */
 export const Sought = createContext("");
 
+/** The same characters as in envs/printable.py, where each group is explained. */
 const HIDDEN =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it looks for
-  /([\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb])/u;
+  // biome-ignore lint/suspicious/noMisleadingCharacterClass: each stands for itself
+  /([\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028-\u2029\u00ad\u034f\u061c\u115f-\u1160\u17b4-\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufff8\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}\u2800\ufff9-\ufffb\u{13430}-\u{1343f}]|(?<![#*0-9\u00a9\u00ae\u203c-\u3299\u{1f000}-\u{1faff}])[\ufe0e\ufe0f])/u;
 const SHOWN_AT_FIRST = 20_000;
 
 export function Text({ value, short = false }: { value: string; short?: boolean }) {

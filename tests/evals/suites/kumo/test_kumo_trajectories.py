@@ -346,6 +346,20 @@ def test_a_damaged_file_is_refused_with_its_place(text, message, tmp_path):
         list(trajectory_file.read(tmp_path / "t.parquet"))
 
 
+@pytest.mark.parametrize("name", trajectory_file.SCHEMA.names)
+def test_a_column_of_another_type_is_refused_by_name(name, rows, tmp_path):
+    """A file may hold anything: a number where a list should be must not end in a traceback further on."""
+    other = {"no": "such type"} if name != "messages" else 7
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in (rows[0], {**rows[1], name: other})))
+    with pytest.raises(trajectory_file.TrajectoryFileError, match=f"row 2: not a trajectory: {name} must be "):
+        list(trajectory_file.read(tmp_path / "t.jsonl"))
+
+
+def test_whole_numbers_of_expected_tests_are_read(rows, tmp_path):
+    (tmp_path / "t.jsonl").write_text(json.dumps({**rows[0], "expected_tests": 2}) + "\n")
+    assert next(trajectory_file.read(tmp_path / "t.jsonl"))["expected_tests"] == 2
+
+
 @pytest.mark.parametrize(
     ("cause", "said"),
     [

@@ -121,3 +121,10 @@ def _check(row: Any, place: str) -> None:
     missing = [name for name in needed if row.get(name) is None]
     if missing:
         raise TrajectoryFileError(f"{place}: not a trajectory: {', '.join(missing)} missing")
+    for column in SCHEMA:
+        if column.name not in row:  # reasons, of a file from before there were any
+            continue
+        try:
+            pa.array([row[column.name]], column.type)
+        except (pa.ArrowException, OverflowError):
+            raise TrajectoryFileError(f"{place}: not a trajectory: {column.name} must be {column.type}") from None
