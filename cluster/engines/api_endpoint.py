@@ -8,7 +8,7 @@ import json
 import os
 import ssl
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -19,6 +19,8 @@ from cluster.engines.redaction import redacted
 MOST_BYTES = 2**24
 """An answer that is larger is no reply; reading it could fill the memory."""
 MOST_ERROR_BYTES = 2**16
+REFUSAL_SECONDS = 5.0
+"""For the words of a refusal, which are waited for no longer: its status says whom it concerns without them."""
 CONNECT_SECONDS = 30.0
 HEALTH_SECONDS = 10.0
 """For an answer to the question whether the endpoint is there."""
@@ -141,18 +143,17 @@ class Endpoint(WithoutJournal):
         content: bytes | None = None,
         more: Mapping[str, str] = MappingProxyType({}),
     ) -> Any:
-        refused = False
         try:
             async with asyncio.timeout(seconds):
                 headers = {"content-type": "application/json", **more} if content else {}
                 async with self._client.stream(
                     method, self.base_url + path, content=content, headers=headers
                 ) as response:
-                    refused = response.status_code >= 300
                     if response.status_code < 500:
                         self._heard = time.monotonic()
-                    if refused:
-                        said = (await _read(response, MOST_ERROR_BYTES)).decode("utf-8", "replace")
+                    if response.status_code >= 300:
+                        pieces = response.aiter_bytes() if _is_readable(response) else None
+                        said = await refusal_words(pieces, self._http_error)
                         raise error_from(response.status_code, response.headers, said, self._secrets)
                     answer = await _read(response, MOST_BYTES)
         except TimeoutError:
@@ -162,7 +163,7 @@ class Endpoint(WithoutJournal):
             what = "no connection" if unsent else "the connection broke"
             why = clean(str(caught), self._secrets)[:WORDS_SHOWN] or "no reason given"
             # A request that was sent may have been answered and billed, whatever became of the connection.
-            error = EndpointError(f"{what}: {why}", may_cost=not (unsent or refused))
+            error = EndpointError(f"{what}: {why}", may_cost=not unsent)
         else:
             return self._parse(answer)
         raise error  # out of the handlers, so that the client's own words, key and all, do not come along
@@ -173,11 +174,11 @@ class Endpoint(WithoutJournal):
         data: Any = None
         wrong: EndpointError | None = None
         try:
-            data = json.loads(answer, parse_constant=_no_number)
+            data = json.loads(answer, parse_constant=_no_number, object_pairs_hook=_one_value_each)
         except RecursionError:
             wrong = EndpointError("the answer's JSON is nested too deeply", unreadable=True)
         except ValueError:
-            wrong = EndpointError("the answer is no JSON", may_cost=True)
+            wrong = EndpointError("the answer is no JSON, or names something twice", may_cost=True)
         # Raised outside the handlers: the decoder's error, which holds the whole answer, is not kept as the context.
         if wrong is not None:
             raise wrong
@@ -213,6 +214,14 @@ def _no_number(word: str) -> float:
     raise ValueError(word)
 
 
+def _one_value_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; of tokens that are told twice nobody knows which ones are billed."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name stands there twice")
+    return found
+
+
 def _error_within(data: Mapping[str, Any], secrets: Collection[str]) -> EndpointError:
     """An error sent with status 200, as OpenRouter does when it began to answer before its own endpoint failed."""
     code = data["error"].get("code") if isinstance(data["error"], dict) else None
@@ -222,13 +231,38 @@ def _error_within(data: Mapping[str, Any], secrets: Collection[str]) -> Endpoint
     return error
 
 
+def _is_readable(response: Any) -> bool:
+    return response.headers.get("content-encoding", "identity").lower() in _ENCODINGS
+
+
+async def refusal_words(pieces: AsyncIterator[bytes] | None, broken: type[Exception]) -> str:
+    """What a refusal says, as far as it comes whole and in time.
+
+    Args:
+        pieces: Of its body; None where it cannot be read.
+        broken: What the client raises where the connection breaks, or a body is not what its head says.
+    """
+    said = bytearray()
+    if pieces is None:
+        return ""
+    try:
+        async with asyncio.timeout(REFUSAL_SECONDS):
+            async for piece in pieces:
+                said += piece
+                if len(said) > MOST_ERROR_BYTES:
+                    break
+    except (TimeoutError, broken):
+        pass
+    return said.decode("utf-8", "replace")
+
+
 async def _read(response: Any, most: int) -> bytes:
     """The body as far as ``most`` bytes, and a little more where it has more.
 
     Raises:
         EndpointError: it is packed in a way of which a few bytes can stand for gigabytes.
     """
-    if response.headers.get("content-encoding", "identity").lower() not in _ENCODINGS:
+    if not _is_readable(response):
         raise EndpointError("the answer's content-encoding is none of identity, gzip and deflate", unreadable=True)
     body = bytearray()
     async for piece in response.aiter_bytes():

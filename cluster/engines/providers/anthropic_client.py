@@ -31,6 +31,7 @@ class AnthropicEngine(ProviderEngine):
     extra: ClassVar[str] = "anthropic"
     provider: ClassVar[str] = "anthropic"
     key_variable: ClassVar[str] = "ANTHROPIC_API_KEY"
+    headers_variable: ClassVar[str] = "ANTHROPIC_CUSTOM_HEADERS"
     url: ClassVar[str] = "https://api.anthropic.com"
     batches: ClassVar[str] = "cluster.engines.batch.formats:AnthropicBatches"
     sampled: ClassVar[Mapping[str, str]] = {

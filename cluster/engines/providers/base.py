@@ -10,6 +10,7 @@ import abc
 import dataclasses
 import importlib.util
 import json
+import os
 import pkgutil
 import re
 from collections.abc import Mapping
@@ -67,6 +68,8 @@ class ProviderEngine(ApiEngine, abc.ABC):
     """Section of the price table."""
     key_variable: ClassVar[str]
     """Environment variable of the key, unless ``api_key_env`` names another."""
+    headers_variable: ClassVar[str] = ""
+    """Environment variable from which the client would read headers by itself."""
     url: ClassVar[str] = ""
     """Where requests go without ``base_url``; empty where the client knows."""
     batches: ClassVar[str] = ""
@@ -314,6 +317,11 @@ class ProviderEngine(ApiEngine, abc.ABC):
         Raises:
             ValueError: a variable of the environment is missing.
         """
+        if cls.headers_variable and os.environ.get(cls.headers_variable):
+            raise ValueError(
+                f"{cls.headers_variable} is set, but no run would record these headers, nor keep secrets in them out of its "
+                "results: unset it, and give model.engine.headers"
+            )
         sent, secrets = read_headers(settings.get("headers") or {})
         if any(value in OF_TURN for value in sent.values()):
             raise ValueError("model.engine.headers: only model=openai sends episode and turn")

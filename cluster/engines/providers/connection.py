@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Protocol
 
 from cluster.engines.api_answer import whole
-from cluster.engines.api_endpoint import CONNECT_SECONDS, HEALTH_SECONDS, MOST_BYTES, WithoutJournal
+from cluster.engines.api_endpoint import CONNECT_SECONDS, HEALTH_SECONDS, MOST_BYTES, WithoutJournal, refusal_words
 from cluster.engines.api_errors import EndpointError
 from cluster.engines.providers.errors import endpoint_error
 from cluster.engines.redaction import redacted
@@ -102,7 +102,16 @@ def http_client(connections: int, batch: bool = False, mend: Callable[[bytes], b
 
     async def bound(response: Any) -> None:
         # Nothing that is packed was asked for: a few bytes of it can stand for gigabytes.
-        if response.headers.get("content-encoding", "identity").lower() != "identity":
+        is_packed = response.headers.get("content-encoding", "identity").lower() != "identity"
+        if response.status_code >= 300:
+            # The client gets status and headers whatever becomes of the body: they say whom the refusal concerns.
+            body = response.stream
+            said = await refusal_words(None if is_packed else aiter(body), httpx2.HTTPError)
+            await body.aclose()
+            response.headers.pop("content-encoding", None)
+            response.stream = httpx2.ByteStream(said.encode())
+            return
+        if is_packed:
             raise EndpointError("the answer is compressed, which was not asked for", unreadable=True)
         response.stream = _Bounded(response.stream)
         if mend is not None:

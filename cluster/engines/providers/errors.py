@@ -12,8 +12,15 @@ from cluster.engines.api_errors import WORDS_SHOWN, EndpointError, clean, error_
 
 UNSENT = frozenset({"ConnectError", "ConnectTimeout", "ProxyError", "EndpointConnectionError", "ConnectTimeoutError"})
 """What clients raise (httpx2, botocore) where no request has left this machine, so that none is billed."""
-BROKEN = frozenset({"HTTPError", "TransportError", "APIConnectionError", "HTTPClientError", "BotoCoreError"})
-"""Base classes of what they raise where the exchange broke."""
+BROKEN = frozenset(
+    {
+        *("HTTPError", "TransportError", "APIConnectionError"),
+        *("HTTPClientError", "ConnectionError", "IncompleteReadError", "ChecksumError", "FlexibleChecksumError"),
+    }
+)
+"""Base classes of what they raise where the exchange broke; the second row is botocore's."""
+LOGIN = re.compile(r"Credential|Token|Login|SSO|RefreshWithMFA")
+"""Within the names of what botocore raises where nobody is logged in any more: NoCredentialsError, TokenRetrievalError, ..."""
 STREAMED: Mapping[str, int] = {
     "overloaded_error": 529,
     "rate_limit_error": 429,
@@ -46,6 +53,11 @@ def endpoint_error(caught: Exception, secrets: Collection[str], status_of: Statu
         error.may_cost |= getattr(caught, "began", False)
         return error
     why = clean(str(caught), secrets)[:WORDS_SHOWN] or type(caught).__name__
+    own_names = {cls.__name__ for cls in type(caught).__mro__}
+    if "BotoCoreError" in own_names and not own_names & (UNSENT | BROKEN):
+        # botocore found the request wrong, or could not sign it: what concerns the login concerns all requests
+        status = 401 if LOGIN.search(type(caught).__name__) else 400
+        return EndpointError(f"no request was sent: {why}", status)
     names = set[str]()
     for cause in _causes(caught):
         names |= {cls.__name__ for cls in type(cause).__mro__}

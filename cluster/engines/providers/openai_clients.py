@@ -34,6 +34,7 @@ class OpenAIClientEngine(ProviderEngine):
     extra: ClassVar[str] = "openai"
     provider: ClassVar[str] = "openai"
     key_variable: ClassVar[str] = "OPENAI_API_KEY"
+    headers_variable: ClassVar[str] = "OPENAI_CUSTOM_HEADERS"
     url: ClassVar[str] = "https://api.openai.com/v1"
     batches: ClassVar[str] = "cluster.engines.batch.formats:OpenAIBatches"
     sampled: ClassVar[Mapping[str, str]] = {name: name for name in _CHAT_NAMES}

@@ -4,10 +4,25 @@ import pickle
 
 import pytest
 
+from cluster.engines import api_endpoint
 from cluster.engines.base import EngineClosedError, Request
 from evals.types import PlayerError, message
 from tests.cluster.openai_api.stub import engine, request
 from tests.cluster.openai_api.test_requests import Dot
+from tests.cluster.refusals import KINDS, check_refusals
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_refusal_is_known_by_its_status_whatever_becomes_of_its_body(stub, kind, monkeypatch):
+    monkeypatch.setattr(api_endpoint, "REFUSAL_SECONDS", 0.05)
+    await check_refusals(engine(stub)._endpoint.http, {"messages": []}, stub.script, kind)
+
+
+async def test_tokens_that_are_told_twice_are_not_believed(stub):
+    twice = b'{"choices": [{"message": {"content": "A"}}], "usage": {"prompt_tokens": 9, "prompt_tokens": 1}}'
+    stub.script = [twice, "answer"]
+    reply = await engine(stub).complete(request())
+    assert (reply.retries, reply.text) == (1, "hello")
 
 
 async def test_what_only_some_requests_hold_is_not_taken_for_granted_by_others_answers(stub):

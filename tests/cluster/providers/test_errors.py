@@ -1,20 +1,25 @@
 """Errors of each provider mean what they mean elsewhere: overload passes, keys and money end the run; keys reach nobody."""
 
+import itertools
 import json
 from types import SimpleNamespace
 
 import pytest
+from botocore.exceptions import BotoCoreError
 
 from cluster.config.settings import load_settings
+from cluster.engines import api_endpoint
 from cluster.engines.api_answer import Usage
 from cluster.engines.api_errors import EndpointError
 from cluster.engines.base import EngineClosedError
 from cluster.engines.providers.connection import http_client
+from cluster.engines.providers.errors import endpoint_error
 from cluster.engines.providers.prices import prices_for, table
 from cluster.errors import UserError
 from evals.types import PlayerError, PromptTooLong
 from tests.cluster.providers.engines import SETTINGS, engine, request
 from tests.cluster.providers.stub import KEY, sse
+from tests.cluster.refusals import KINDS, check_refusals
 
 
 def openai_error(message, code=None, kind="x"):
@@ -134,6 +139,59 @@ async def test_what_is_no_answer_is_an_error_and_never_a_reply(stub, name):
 
 
 @pytest.mark.parametrize("name", SETTINGS)
+def test_headers_that_a_client_would_read_by_itself_are_refused_before_the_run(stub, name, monkeypatch):
+    kinds = {"anthropic": "ANTHROPIC_CUSTOM_HEADERS", "gemini": "", "bedrock": ""}
+    variable = kinds.get(name, "OPENAI_CUSTOM_HEADERS")
+    made, usual = SETTINGS[name]
+    if variable:
+        monkeypatch.setenv(variable, "")
+    made.check_environment(usual)
+    if variable:
+        monkeypatch.setenv(variable, "gateway-authorization: token-of-mine")
+        with pytest.raises(ValueError, match=f"{variable} is set, but") as refused:
+            made.check_environment(usual)
+        assert "token-of-mine" not in str(refused.value)
+
+
+def _every_botocore_error():
+    found, left = [], [BotoCoreError]
+    while left:
+        found.append(left.pop())
+        left += found[-1].__subclasses__()
+    return found
+
+
+SENT = "HTTPClientError ReadTimeoutError ConnectionClosedError ResponseStreamingError SSLError IncompleteReadError"
+LOGIN = (
+    "NoCredentialsError PartialCredentialsError CredentialRetrievalError TokenRetrievalError UnauthorizedSSOTokenError"
+)
+
+
+def test_what_botocore_refuses_to_send_is_free_and_what_concerns_the_login_ends_the_run():
+    free = {}
+    for kind in _every_botocore_error():
+        caught = kind.__new__(kind)
+        Exception.__init__(caught, "why")
+        error = endpoint_error(caught, (), lambda status, words: status)
+        free[kind.__name__] = (not error.may_cost, error.meaning)
+    assert all(free[name] == (False, "passing") for name in [*SENT.split(), "ChecksumError"])
+    assert all(free[name] == (True, "lasting") for name in [*LOGIN.split(), "SSOError", "LoginRefreshRequired"])
+    assert free["EndpointConnectionError"] == free["ConnectTimeoutError"] == (True, "passing")
+    assert free["ParamValidationError"] == (True, "refused"), "of this request only"
+
+
+BODIES = set(itertools.product(SETTINGS, KINDS)) - {("bedrock", "compressed though nobody asked")}
+"""Of an answer that it cannot decode botocore tells no status."""
+
+
+@pytest.mark.parametrize(("name", "kind"), sorted(BODIES))
+async def test_a_refusal_is_known_by_its_status_whatever_becomes_of_its_body(stub, name, kind, monkeypatch):
+    monkeypatch.setattr(api_endpoint, "REFUSAL_SECONDS", 0.05)
+    made = engine(name, stub)
+    await check_refusals(made._endpoint.http, made.body(request()), stub.script, kind)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
 async def test_no_redirect_is_followed(stub, name):
     stub.script = [(307, {}, {"location": f"{stub.url}/elsewhere"})]
     with pytest.raises((EngineClosedError, PlayerError)):
@@ -208,7 +266,7 @@ async def test_an_answer_in_small_pieces_is_bounded_as_a_whole():
         for _ in range(20):
             yield bytes(1 << 20)
 
-    response = SimpleNamespace(headers={}, stream=pieces())
+    response = SimpleNamespace(status_code=200, headers={}, stream=pieces())
     await http_client(1).event_hooks["response"][0](response)
     with pytest.raises(EndpointError, match="more than 16 MiB"):
         _ = [piece async for piece in response.stream]
