@@ -806,7 +806,8 @@ def test_what_cannot_be_served_is_named(given_words: list[str], named: str) -> N
 
 
 @pytest.mark.parametrize("words", [["--attempts", "0"], ["--turn-timeout", "0"], ["--episode-timeout", "nan"]])
-def test_options_that_cannot_be_are_named(words, capsys) -> None:
+def test_options_that_cannot_be_are_named(words, capsys, monkeypatch) -> None:
+    monkeypatch.setattr("cluster.commands.serve._play", lambda *given: pytest.fail("a server was started"))
     code, _, err = run_here(capsys, "serve", *words, "suite=kidgym", "player=a")
     assert code == 2 and words[0] in err
 

@@ -1,15 +1,20 @@
 """Importing the published benchmark: from a checkout in its layout, good, malformed and hostile."""
 
+import argparse
+import errno
 import json
 import os
 import shutil
 import socket
+from pathlib import Path
 
 import pytest
 
+from envs.disk import exit_code
 from envs.kumo.published import MalformedFolderError, benchmark_domains, import_checkout, open_domain
 from envs.kumo.published.checkout import CheckoutError, read_text
 from envs.kumo.published.command import describe
+from envs.kumo.published.command import main as import_main
 from envs.kumo.published.importing import domain_name, warnings_to_text
 from envs.kumo.published.literals import NotDataError, read_variables
 from envs.kumo.published.outcomes import read_table, touching
@@ -99,6 +104,23 @@ def test_an_outcome_in_no_table_rules_out_nothing(brought):
     first = open_domain(brought[1], "marsh").tasks[0].task
     count = first.actions[2]
     assert count.outcome == "other" and first.survivors({"Count": first.observations[2]}) == tuple(FOUR)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (CheckoutError("no data"), 2),
+        (OSError(errno.ENOSPC, "No space left on device"), 1),
+        (PermissionError(13, "no"), 2),
+    ],
+)
+def test_an_import_ends_with_the_documented_exit_codes(error, code, monkeypatch, capsys):
+    def fail(*given):
+        raise error
+
+    monkeypatch.setattr("envs.kumo.published.command.import_checkout", fail)
+    assert import_main(argparse.Namespace(checkout=Path("a"), folder=Path("b"))) == code == exit_code(error)
+    assert capsys.readouterr().err == f"error: {error}\n"
 
 
 def test_what_an_import_says_and_writes_is_as_on_record(tmp_path):

@@ -271,4 +271,5 @@ async def test_a_search_sees_the_settings_of_its_episode_and_what_it_raises_is_r
     with pytest.raises(ZeroDivisionError):
         await found_by(lambda: 1 // 0)
     with pytest.raises(SystemExit):
-        await found_by(sys.exit)
+        async with asyncio.timeout(10):
+            await found_by(sys.exit)

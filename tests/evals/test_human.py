@@ -109,6 +109,17 @@ async def test_only_what_is_new_is_shown_and_the_rules_apart():
     assert [question.past for question in scripted.questions] == [(), (first, message("assistant", "A")), ()]
 
 
+async def test_a_game_of_the_same_group_has_no_past_in_the_one_before():
+    """Repeats of a game begin alike, and belong to one group."""
+    scripted = Scripted(0, 0)
+    player = HumanPlayer(scripted)
+    for repeat in (0, 1):
+        await player.reply(Turn(an_episode(repeat=repeat, group="game"), 0, (message("user", "One"),), ("A",)))
+    one, other = scripted.questions
+    assert one.episode.affinity == other.episode.affinity
+    assert (one.past, one.shown) == (other.past, other.shown) == ((), ("One",))
+
+
 async def test_what_a_page_shows_is_rules_past_and_what_is_new():
     scripted = Scripted(0, 0)
     player = HumanPlayer(scripted)

@@ -151,6 +151,14 @@ def test_both_kinds_of_decoys_are_replayed(tmp_path, decoys):
         assert rerender_episode(row).success == row["success"]
 
 
+def test_a_reply_without_an_action_loses_the_game_and_has_no_regret(tmp_path):
+    suite = KidGymSuite(tasks=["DMA"], levels=[2], modes=["zero_shot"], episodes=4)
+    for row in ledger_rows(tmp_path, suite, Slipping(1, "I do not know.")):
+        first, second = suite.view(row).steps
+        assert not first.lost, "this task can be won after any first step"
+        assert (second.decoded, second.lost, second.regret) == (None, True, None)
+
+
 def test_a_view_tells_of_each_step_what_came_of_it_and_what_perfect_play_would_have_done(tmp_path):
     suite = KidGymSuite(tasks=["DMA"], levels=[2], modes=["zero_shot"], episodes=3)
     for row in ledger_rows(tmp_path, suite, RandomPlayer()):

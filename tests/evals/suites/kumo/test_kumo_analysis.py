@@ -284,6 +284,18 @@ def test_players_are_matched_by_the_model_that_their_names_mean():
     assert (found.x, found.y) == ((0.4, 0.8, 0.7), (1, 3, 2))
 
 
+def test_a_model_that_played_twice_is_two_players_and_none_takes_the_score_of_the_other():
+    mine = Scores("k", {"s (a)": 0.5, "s (b)": 0.25, "t (a)": 0.0, "t (b)": 0.3, "u": 0.9}, kumo=True)
+    there = {"s (a)": 1.0, "s (b)": 2.0, "t (a)": 3.0, "t (b)": 4.0}
+    [found] = correlations([mine, Scores("x", there)])
+    assert (found.x, found.y) == ((0.5, 0.25, 0.0, 0.3), (1, 2, 3, 4))
+    [found] = correlations([mine, Scores("x", {**there, "u (c)": 5.0})])
+    assert (found.players[-1], found.y[-1]) == ("u", 5.0), "the only one of its model is meant"
+    del there["s (b)"]
+    [found] = correlations([mine, Scores("x", {**there, "u (c)": 5.0, "u (d)": 6.0})])
+    assert found.players == ("s (a)", "t (a)", "t (b)"), "of two of a model nobody knows which is meant"
+
+
 def test_relative_actions_are_of_games_whose_perfect_play_is_on_record():
     runs = [a_run("m"), a_run("n", success=False, optimal=None), a_run("n", index=1, difficulty="hard")]
     assert {each.name: dict(each.values) for each in measured_scores(runs, ())} == {

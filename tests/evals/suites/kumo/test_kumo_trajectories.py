@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import dataclasses
+import itertools
 import json
 import os
 import re
@@ -45,6 +46,16 @@ def rows():
     """Of 60 tasks, in the form of the file."""
     recipe = Recipe(PART, reserve=0, count=60)
     return [row for batch in trajectories(recipe, processes=1) for row in batch]
+
+
+@pytest.fixture(scope="module")
+def several(rows):
+    """The first two perfect plays of a task that has several."""
+    for found in trajectories(Recipe(PART, reserve=0, count=60, plays=2), processes=1):
+        for first, second in itertools.pairwise(found):
+            if first["index"] == second["index"]:
+                return [first, second]
+    raise AssertionError("no task has two perfect plays")
 
 
 class Replaying:
@@ -396,10 +407,35 @@ def test_what_a_row_says_of_its_task_is_what_the_task_says(rows, name, value):
     ]
 
 
-def test_a_trajectory_that_occurs_twice_is_named_and_counts_as_no_other_task(rows):
-    again = other(rows[0], play=1)
-    found = check([rows[0], again, rows[1]], processes=1)
-    assert (found.trajectories, found.tasks, found.problems) == (3, 2, []), "plays of one task may be alike"
+@pytest.mark.parametrize("level", ["hard", "4x7", "x", "", "easy\x1b[2J"])
+def test_a_level_is_that_of_the_task_or_its_size(rows, level):
+    assert check([other(rows[0], level="4x6")], processes=1).problems == []
+    [problem] = check([other(rows[0], level=level)], processes=1).problems
+    assert problem == f"row 1: level is {level!r}, and the task has 4 truths and 6 tests"
+
+
+def test_a_play_has_its_number(several):
+    first, second = several
+    assert check(several, processes=1).problems == []
+    exchanged = [other(first, play=1), other(second, play=0), other(first, play=-1), other(first, play=10**9)]
+    assert check(exchanged, processes=1).problems == [
+        f"row {row}: is not the perfect play number {play} of its task"
+        for row, play in ((1, 1), (2, 0), (3, -1), (4, 10**9))
+    ]
+
+
+@pytest.mark.parametrize("column", ["domain", "level"])
+def test_a_verified_file_commands_no_terminal(rows, column, tmp_path, capsys):
+    path = tmp_path / "t.jsonl"
+    path.write_text(json.dumps(other(rows[0], **{column: "\x1b[2Jx"})) + "\n")
+    assert run("verify-trajectories", path) == 2
+    captured = capsys.readouterr()
+    assert "\x1b" not in captured.out + captured.err and "\\x1b[2Jx" in captured.out
+
+
+def test_a_trajectory_that_occurs_twice_is_named_and_counts_as_no_other_task(rows, several):
+    found = check([*several, rows[1]], processes=1)
+    assert (found.trajectories, found.tasks, found.problems) == (3, 2, [])
     found = check([rows[0], rows[1], rows[0]], processes=1)
     assert (found.trajectories, found.tasks, found.problems) == (3, 2, ["row 3: is row 1 once more"])
 

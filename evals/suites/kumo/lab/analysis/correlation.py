@@ -7,6 +7,7 @@ import io
 import itertools
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -179,11 +180,21 @@ def _exact_p(x: Sequence[float], y: Sequence[float]) -> float:
 
 
 def _pairs(first: Mapping[str, float], second: Mapping[str, float]) -> Iterator[tuple[str, float, float]]:
-    """Players of both sides, by name or because both names mean one model of the papers."""
-    theirs = {_known(name): value for name, value in second.items()}
+    """Players of both sides: by their names; else because both names mean one model, if it has only one name left there.
+
+    A model that played twice, with other settings, is two players: ``tiny (run-a)`` is paired with ``tiny (run-a)``.
+    """
+    left = defaultdict(list)
+    for name, value in second.items():
+        if name not in first:
+            left[_known(name)].append(value)
     for name, value in first.items():
-        if (key := _known(name)) in theirs:
-            yield name, value, theirs[key]
+        if name in second:
+            yield name, value, second[name]
+            continue
+        of_model = left[_known(name)]
+        if len(of_model) == 1:
+            yield name, value, of_model[0]
 
 
 def _known(player: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -9,7 +10,8 @@ from dataclasses import dataclass, field
 
 from envs.files import parse_json
 from envs.kumo import BOOK_STYLES, Game, OptimalSearch, Task
-from evals.suites.kumo.lab.trajectories.plays import Row, chat_columns, chat_of
+from evals.suites.kumo.lab.trajectories.plays import MOST_PLAYS, Row, chat_columns, chat_of, optimal_plays
+from evals.suites.kumo.levels import is_level, size_of
 from evals.suites.kumo.parallel import in_order
 from evals.suites.kumo.searched_game import Puzzle, domain_of
 
@@ -81,6 +83,11 @@ def check_row(row: Row) -> tuple[bool, str]:
         return False, f"cannot be replayed ({type(cause).__name__}: {cause})"
 
 
+def _numbered_play(search: OptimalSearch, number: int) -> tuple[str, ...] | None:
+    """The perfect play that is written as this number; None if there are not so many."""
+    return next(itertools.islice(optimal_plays(search), number, None), None)
+
+
 def _replay(puzzle: Puzzle, row: Row) -> tuple[bool, str]:
     """Whether the game is won, and the first thing that is wrong."""
     task, game, moves = puzzle.task, Game(puzzle.task), row["actions"]
@@ -101,6 +108,11 @@ def _replay(puzzle: Puzzle, row: Row) -> tuple[bool, str]:
     wrong = [name for name, value in own.items() if row[name] != value]
     if wrong:
         problems.append(f"{' and '.join(wrong)} differ from those of its task")
+    size = len(task.truths), len(task.action_names)
+    if not is_level(row["level"]) or size_of(row["level"]) != size:
+        problems.append(f"level is {row['level']!r}, and the task has {size[0]} truths and {size[1]} tests")
+    if not 0 <= row["play"] < MOST_PLAYS or tuple(moves) != _numbered_play(search, row["play"]):
+        problems.append(f"is not the perfect play number {row['play']} of its task")
     # Without a known book there is no chat to compare with.
     if row["book"] not in BOOK_STYLES:
         return True, f"no book {row['book']!r}"

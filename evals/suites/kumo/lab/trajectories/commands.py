@@ -12,6 +12,7 @@ from envs.disk import exit_code
 from envs.kumo import BOOK_STYLES, Domain, available_domains, load_domain
 from envs.kumo.search import check_size
 from envs.kumo.split import PARTS, components, parse_part, split_of
+from envs.printable import printable
 from evals.suites.kumo.lab.trajectories import file as trajectory_file
 from evals.suites.kumo.lab.trajectories.check import check
 from evals.suites.kumo.lab.trajectories.forms import FORMS, in_form
@@ -163,14 +164,14 @@ def _verify(options: argparse.Namespace) -> int:
     if not found.trajectories:
         raise ValueError(f"{options.file} holds no trajectories")
     for (domain, level), count in found.domains.items():
-        print(f"{domain}, {level}: {count:,} trajectories")
+        print(printable(f"{domain}, {level}: {count:,} trajectories"))
     print(
         f"{found.trajectories:,} trajectories of {found.tasks:,} tasks replayed: {found.won:,} won "
         f"({found.won / found.trajectories:.1%}); tests {found.tests / found.trajectories:.2f} taken on average, "
         f"{found.expected / found.trajectories:.2f} expected"
     )
     for problem in found.problems[:_SHOWN]:
-        print(f"{options.file}, {problem}", file=sys.stderr)
+        print(printable(f"{options.file}, {problem}"), file=sys.stderr)
     if len(found.problems) > _SHOWN:
         print(f"... and {len(found.problems) - _SHOWN:,} more", file=sys.stderr)
     if not found.problems:
