@@ -26,6 +26,15 @@ HEALTH_SECONDS = 10.0
 """For an answer to the question whether the endpoint is there."""
 
 
+def connect_seconds(timeout_seconds: float) -> float:
+    """For a connection, and as long for its encryption: less than a try may take, as what was never sent is free.
+
+    >>> connect_seconds(600.0), connect_seconds(6.0)
+    (30.0, 2.0)
+    """
+    return min(CONNECT_SECONDS, timeout_seconds / 3)
+
+
 class WithoutJournal:
     """The part of ``Connection`` that keeps a journal, for one that needs none: its requests end with the session."""
 
@@ -87,7 +96,7 @@ class Endpoint(WithoutJournal):
             self._client = httpx.AsyncClient(
                 headers={**sent, "accept-encoding": "identity"},
                 # the bound for the whole exchange is ours: the client's own count from byte to byte
-                timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
+                timeout=httpx.Timeout(None, connect=connect_seconds(timeout_seconds)),
                 verify=certificates,
                 limits=httpx.Limits(max_connections=connections + 2, max_keepalive_connections=connections + 2),
             )

@@ -101,7 +101,7 @@ def _money(run: Run) -> str:
     costs = costs_of(run.data)
     if costs is None:
         return ""
-    amounts = {"scored": costs.scored, "spent": costs.spent, "planned at most": costs.planned}
+    amounts = {"scored": costs.scored, "spent": costs.spent, "planned": costs.planned}
     return "cost: " + ", ".join(f"{name} {money(amount)}" for name, amount in amounts.items() if amount is not None)
 
 

@@ -18,7 +18,7 @@ from cluster.errors import RunFailedError, UserError
 from cluster.storage.provenance import VERSIONS, read_versions
 from cluster.storage.spending import SPENDING, Spending, check_journal, read_spending
 from cluster.storage.stop_rule import StoredRule, read_rule
-from envs.files import FileError, MissingFileError, parse_json, read_lines, read_yaml, real_path
+from envs.files import FileError, MissingFileError, is_unicode, parse_json, read_lines, read_yaml, real_path
 from envs.files.parquet import read_parquet
 from envs.suggest import did_you_mean
 from evals.ledger.ledger import Ledger, open_ledger, retry_until_stable
@@ -252,7 +252,10 @@ def read_sessions(run_dir: Path) -> list[dict[str, Any]]:
     """
     found = read_versions(run_dir)
     for number, session in enumerate(found, 1):
-        if wrong := _wrong_shape("StoredSession", session):
+        wrong = _wrong_shape("StoredSession", session)
+        if not wrong and not is_unicode(session):
+            wrong = "a text holds half a surrogate pair"
+        if wrong:
             raise UserError(f"{run_dir / VERSIONS}: session {number} is damaged: {wrong}")
     return found
 

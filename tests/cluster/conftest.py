@@ -1,5 +1,7 @@
+import contextlib
 import functools
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +28,21 @@ def raycade(*arguments: str, timeout: float = 300) -> subprocess.CompletedProces
     """Run the command line in a separate process and wait for it."""
     command = [sys.executable, "-m", "cluster", *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+@pytest.fixture
+def deaf_url() -> Iterator[str]:
+    """An address that takes no connection: its queue is full."""
+    listening = socket.create_server(("127.0.0.1", 0), backlog=0)
+    waiting = []
+    for _ in range(4):
+        waiting.append(socket.socket())
+        waiting[-1].setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            waiting[-1].connect(listening.getsockname())
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    for each in (*waiting, listening):
+        each.close()
 
 
 @pytest.fixture

@@ -679,7 +679,7 @@ def called(ask, seconds=5.0, check=False) -> str:
 
 
 async def _bounded(body, headers, settings):
-    client = connection.http_client(3, **settings)
+    client = connection.http_client(3, 600.0, **settings)
     client._transport = httpx2.MockTransport(
         lambda request: httpx2.Response(200, stream=httpx2.ByteStream(body), headers=headers)
     )

@@ -104,6 +104,8 @@ async def test_each_file_is_read_once_until_the_run_is_refreshed(directory, monk
         {"id": "s", "began": 5},
         {"began": "2026-01-01T00:00:00+00:00"},
         {"id": "s", "vllm": [1]},
+        {"id": "\ud800"},
+        {"id": "s", "began": "2026-01-01T00:00:00+00:00", "vllm": "\ud800"},
     ],
 )
 def test_a_damaged_session_is_refused_and_one_such_run_does_not_stop_the_list(directory, session):  # noqa: F811

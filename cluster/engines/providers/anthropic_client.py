@@ -71,7 +71,7 @@ class AnthropicEngine(ProviderEngine):
             default_headers=dict(headers),
             max_retries=0,
             timeout=None,
-            http_client=http_client(self.max_num_seqs, self.batch),
+            http_client=http_client(self.max_num_seqs, self.timeout_seconds, self.batch),
         )
 
     async def ask_whether_there(self) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from cluster.engines.api_answer import Answer, Usage, usage_in_parts, whole
-from cluster.engines.api_endpoint import CONNECT_SECONDS
+from cluster.engines.api_endpoint import connect_seconds
 from cluster.engines.api_secrets import read_headers
 from cluster.engines.base import Request
 from cluster.engines.providers.base import ProviderEngine
@@ -90,7 +90,7 @@ class BedrockEngine(ProviderEngine):
 
         self._threads = ThreadPoolExecutor(self.max_num_seqs + 2, "bedrock")
         config = Config(
-            connect_timeout=CONNECT_SECONDS,
+            connect_timeout=connect_seconds(self.timeout_seconds),
             read_timeout=self.timeout_seconds,
             retries={"total_max_attempts": 1},
             max_pool_connections=self.max_num_seqs + 2,

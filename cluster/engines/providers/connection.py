@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Protocol
 
 from cluster.engines.api_answer import whole
-from cluster.engines.api_endpoint import CONNECT_SECONDS, HEALTH_SECONDS, MOST_BYTES, WithoutJournal, refusal_words
+from cluster.engines.api_endpoint import HEALTH_SECONDS, MOST_BYTES, WithoutJournal, connect_seconds, refusal_words
 from cluster.engines.api_errors import EndpointError
 from cluster.engines.providers.errors import endpoint_error
 from cluster.engines.redaction import redacted
@@ -88,17 +88,27 @@ MOST_BATCH_BYTES = 2**30
 """What the answers of one batch job may take."""
 
 
-def http_client(connections: int, batch: bool = False, mend: Callable[[bytes], bytes] | None = None) -> Any:
+def http_client(
+    connections: int, timeout_seconds: float, batch: bool = False, mend: Callable[[bytes], bytes] | None = None
+) -> Any:
     """An HTTP client for a provider's client: it follows no redirect, which would take the key along, and reads no flood.
 
     Args:
         connections: At once.
+        timeout_seconds: For one whole exchange.
         batch: Whether answers are those of whole batch jobs.
         mend: Makes of each whole answer what the provider's client is given.
     """
     import httpx2
 
     most_bytes = MOST_BATCH_BYTES if batch else MOST_BYTES
+
+    # the bound for a whole exchange is that of the connection: the client's own counts from byte to byte
+    timeout = httpx2.Timeout(None, connect=connect_seconds(timeout_seconds))
+
+    async def limit_connecting(request: Any) -> None:
+        # Providers' clients replace the HTTP client's limits by their own.
+        request.extensions["timeout"] = timeout.as_dict()
 
     async def bound(response: Any) -> None:
         # Nothing that is packed was asked for: a few bytes of it can stand for gigabytes.
@@ -144,10 +154,8 @@ def http_client(connections: int, batch: bool = False, mend: Callable[[bytes], b
     return httpx2.AsyncClient(
         follow_redirects=False,
         headers={"accept-encoding": "identity"},
-        # the bound for a whole exchange is that of the connection: the client's own counts from byte to byte
-        timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
         limits=httpx2.Limits(max_connections=connections + 2, max_keepalive_connections=connections + 2),
-        event_hooks={"response": [bound]},
+        event_hooks={"request": [limit_connecting], "response": [bound]},
     )
 
 

@@ -99,7 +99,9 @@ class GeminiEngine(ProviderEngine):
         options = types.HttpOptions(
             base_url=self.address,
             headers=dict(headers),
-            httpx_async_client=http_client(self.max_num_seqs, self.batch, readable if self.batch else None),
+            httpx_async_client=http_client(
+                self.max_num_seqs, self.timeout_seconds, self.batch, readable if self.batch else None
+            ),
             retry_options=types.HttpRetryOptions(attempts=1),
         )
         return genai.Client(api_key=key, vertexai=False, http_options=options)

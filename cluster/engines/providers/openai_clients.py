@@ -64,7 +64,7 @@ class OpenAIClientEngine(ProviderEngine):
     def _make_client(self, key: str, headers: Mapping[str, str]) -> Any:
         from openai import AsyncOpenAI
 
-        self._http = http_client(self.max_num_seqs, self.batch)
+        self._http = http_client(self.max_num_seqs, self.timeout_seconds, self.batch)
         return AsyncOpenAI(
             api_key=key,
             base_url=self.address,
@@ -214,7 +214,7 @@ class AzureEngine(OpenAIClientEngine):
     def _make_client(self, key: str, headers: Mapping[str, str]) -> Any:
         from openai import AsyncAzureOpenAI, AsyncOpenAI
 
-        self._http = http_client(self.max_num_seqs, self.batch)
+        self._http = http_client(self.max_num_seqs, self.timeout_seconds, self.batch)
         common: dict[str, Any] = {
             "api_key": key,
             "default_headers": dict(headers),

@@ -67,7 +67,8 @@ class KumoSettings:
             names of their folders (``baselines=[deepseek-v3]``), and reply what they replied then.
         decoder: ``lenient`` reads replies as a person would and reminds once after one that names nothing; ``strict`` is
             the published parser, and the first reply that it cannot read ends the run.
-        max_steps: Replies after which a run without prediction has failed (50 in the paper); players are told.
+        max_steps: Replies after which a run without prediction has failed (50 in the paper); players are told. Perfect play
+            (``oracle``, ``regret``) tests until one truth is left, also where fewer are allowed.
         hard_regret: Whether to search hard tasks, too, for what each test lost (seconds of a core for each game).
         history: Earlier rounds that a question shows: ``all``, ``none`` or the last so many.
         past_reasoning: Whether earlier replies are ``kept`` as they were written, or ``dropped`` but for what they chose.

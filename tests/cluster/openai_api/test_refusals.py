@@ -5,7 +5,9 @@ import pickle
 import pytest
 
 from cluster.engines import api_endpoint
-from cluster.engines.base import EngineClosedError, Request
+from cluster.engines.api_errors import EndpointError
+from cluster.engines.base import EngineClosedError, Request, Sampling
+from cluster.engines.openai_api import OpenAIEngine
 from evals.types import PlayerError, message
 from tests.cluster.openai_api.stub import engine, request
 from tests.cluster.openai_api.test_requests import Dot
@@ -16,6 +18,13 @@ from tests.cluster.refusals import KINDS, check_refusals
 async def test_a_refusal_is_known_by_its_status_whatever_becomes_of_its_body(stub, kind, monkeypatch):
     monkeypatch.setattr(api_endpoint, "REFUSAL_SECONDS", 0.05)
     await check_refusals(engine(stub)._endpoint.http, {"messages": []}, stub.script, kind)
+
+
+async def test_a_request_that_got_no_connection_in_time_is_free(stub, deaf_url):
+    made = OpenAIEngine(Sampling(max_tokens=50), "stub", deaf_url, timeout_seconds=1.5)
+    with pytest.raises(EndpointError, match="no connection") as error:
+        await made._endpoint.http.complete({"messages": []})
+    assert not error.value.may_cost and error.value.meaning == "passing"
 
 
 async def test_tokens_that_are_told_twice_are_not_believed(stub):

@@ -530,7 +530,7 @@ async def test_an_answer_of_gemini_that_its_client_cannot_read_costs_its_own_tur
         said = job if asked.url.path.endswith("batches/x") else {"operations": [job]}
         return httpx2.Response(200, stream=httpx2.ByteStream(json.dumps(said).encode()))
 
-    http = client_connection.http_client(1, batch=True, mend=gemini_jobs.readable)
+    http = client_connection.http_client(1, 600.0, batch=True, mend=gemini_jobs.readable)
     http._transport = httpx2.MockTransport(respond)
     made = object.__new__(GeminiBatches)
     client = genai.Client(api_key=KEY, vertexai=False, http_options=HttpOptions(httpx_async_client=http))

@@ -180,6 +180,14 @@ def test_what_botocore_refuses_to_send_is_free_and_what_concerns_the_login_ends_
     assert free["ParamValidationError"] == (True, "refused"), "of this request only"
 
 
+@pytest.mark.parametrize("name", SETTINGS)
+async def test_a_request_that_got_no_connection_in_time_is_free(stub, deaf_url, name):
+    made = engine(name, SimpleNamespace(url=deaf_url), timeout_seconds=1.5)
+    with pytest.raises(EndpointError, match="no connection") as error:
+        await made._endpoint.http.complete(made.body(request()))
+    assert not error.value.may_cost and error.value.meaning == "passing"
+
+
 BODIES = set(itertools.product(SETTINGS, KINDS)) - {("bedrock", "compressed though nobody asked")}
 """Of an answer that it cannot decode botocore tells no status."""
 
@@ -267,7 +275,7 @@ async def test_an_answer_in_small_pieces_is_bounded_as_a_whole():
             yield bytes(1 << 20)
 
     response = SimpleNamespace(status_code=200, headers={}, stream=pieces())
-    await http_client(1).event_hooks["response"][0](response)
+    await http_client(1, 600.0).event_hooks["response"][0](response)
     with pytest.raises(EndpointError, match="more than 16 MiB"):
         _ = [piece async for piece in response.stream]
 
