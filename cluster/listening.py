@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 
 from cluster.errors import UserError
+from evals import serving
 
 ALL_ADDRESSES = ("", "0.0.0.0", "::")
 """Hosts that stand for all addresses of this machine."""
@@ -17,10 +18,9 @@ def listen(host: str, port: int) -> socket.socket:
         UserError: that is not possible.
     """
     try:
-        family = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=64)
-    except (OSError, OverflowError, UnicodeError) as error:  # UnicodeError: no host can have this name
-        raise UserError(f"cannot listen on {host}:{port}: {error}") from error
+        return serving.listen(host, port)
+    except ValueError as error:
+        raise UserError(str(error)) from error
 
 
 def address_of(host: str, port: int, of_all: str = "localhost") -> str:

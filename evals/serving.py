@@ -7,6 +7,7 @@ import ipaddress
 import logging
 import math
 import re
+import socket
 import time
 from collections.abc import Collection
 from typing import Any, Final
@@ -23,6 +24,19 @@ GRACE_SECONDS: Final = 2
 """Without a limit, a client that never ends its request keeps the server running."""
 TOLD_EVERY: Final = 60.0
 """Seconds after which it is said again that no connection can be opened; asyncio would say so thousands of times a second."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there, by IPv4 or IPv6 as the host's address is; port 0 takes any free one.
+
+    Raises:
+        ValueError: that is not possible.
+    """
+    try:
+        family = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=64)
+    except (OSError, OverflowError, UnicodeError) as error:  # UnicodeError: no host can have this name
+        raise ValueError(f"cannot listen on {host}:{port}: {error}") from error
 
 
 def server_config(
@@ -90,10 +104,16 @@ def is_known_host(headers: Collection[str], hosts: Collection[str]) -> bool:
     return (address.version == 6) == (found["ipv6"] is not None)
 
 
+def is_own_page(origins: Collection[str], host: str) -> bool:
+    """Whether a request has no ``Origin`` header, as those of programs, or one that names the host which it addresses."""
+    return not origins or list(origins) in ([f"http://{host}"], [f"https://{host}"])
+
+
 class KnownHosts:
     """Middleware against DNS rebinding, where a page elsewhere has its own name resolved to this machine.
 
-    A server may be addressed by its names and by any IP address; requests under other names are refused.
+    A server may be addressed by its names and by any IP address; requests under other names are refused, and so are
+    WebSockets of other servers' pages, which browsers open to anybody.
     """
 
     def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
@@ -102,9 +122,18 @@ class KnownHosts:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it with 400."""
-        is_request = scope["type"] in ("http", "websocket")
-        if not is_request or is_known_host(Headers(scope=scope).getlist("host"), self._hosts):
+        text = ""
+        if scope["type"] in ("http", "websocket"):
+            text = self._refusal(Headers(scope=scope), is_websocket=scope["type"] == "websocket")
+        if text:
+            await PlainTextResponse(text, 400)(scope, receive, send)
+        else:
             await self._app(scope, receive, send)
-            return
-        text = "This server is not known under this host name: use the address that it has printed."
-        await PlainTextResponse(text, 400)(scope, receive, send)
+
+    def _refusal(self, headers: Headers, *, is_websocket: bool) -> str:
+        hosts = headers.getlist("host")
+        if not is_known_host(hosts, self._hosts):
+            return "This server is not known under this host name: use the address that it has printed."
+        if is_websocket and not is_own_page(headers.getlist("origin"), hosts[0]):
+            return "Pages of other servers may open no connection."
+        return ""

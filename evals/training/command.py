@@ -8,10 +8,13 @@ import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from envs.files import parse_yaml
 from envs.printable import printable
+
+if TYPE_CHECKING:
+    from evals.training.games import TrainingGames
 
 _SETTINGS: Final = "of the suite and of training, as KEY=VALUE: domains=[medical] reward=regret"
 
@@ -38,9 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Serve or write it; 2 for bad input."""
+    from evals.training.play import TrainingError
+
     try:
         options.action(options)
-    except ValueError as error:
+    except (ValueError, TrainingError) as error:
         print(f"error: {printable(str(error))}", file=sys.stderr)
         return 2
     return 0
@@ -67,21 +72,47 @@ def settings_of(words: Sequence[str]) -> dict[str, Any]:
 def _serve_openenv(options: argparse.Namespace) -> None:
     import uvicorn
 
-    from evals.players import RandomPlayer
-    from evals.serving import THIS_MACHINE_ALONE, server_config
-    from evals.suite import play_episode
+    from evals.serving import THIS_MACHINE_ALONE, listen, server_config
     from evals.training.games import TrainingGames
     from evals.training.openenv_server import app_of
 
+    if options.sessions < 1:
+        raise ValueError(f"--sessions {options.sessions}: must be 1 or more")
     games = TrainingGames(options.suite, **settings_of(options.settings))
-    # What is compiled or read at its first use takes longer than a client waits for a reply.
-    asyncio.run(play_episode(games.suite, games.suite.plan()[0], RandomPlayer()))
+    asyncio.run(_try_out(games))
     # Where it listens to others, its name there is the user's affair.
     hosts = ["localhost"] if options.host in THIS_MACHINE_ALONE else None
     app = app_of(games, options.sessions, hosts=hosts)
-    config = server_config(app, ws="auto", host=options.host, port=options.port, log_level="warning")
-    with contextlib.suppress(KeyboardInterrupt):  # the way to end it
-        uvicorn.Server(config).run()
+    config = server_config(app, ws="auto", log_level="warning")
+    with listen(options.host, options.port) as listener:
+        port = listener.getsockname()[1]
+        print(f"serving {options.suite} at {options.host}, port {port}; Ctrl-C ends", flush=True)
+        with contextlib.suppress(KeyboardInterrupt):  # the way to end it
+            uvicorn.Server(config).run(sockets=[listener])
+
+
+async def _try_out(games: TrainingGames) -> None:
+    """Begin a game as clients do, so that what each of them would be refused is refused now; and play one.
+
+    Raises:
+        ValueError: no game can be planned, or none be rewarded like this, or the file of trained games not be written.
+        TrainingError: there are no games to train on, or the suite has a defect.
+    """
+    from evals.players import RandomPlayer
+    from evals.suite import play_episode
+    from evals.training.play import TrainingPlay
+
+    trained_on = games.options.trained_on
+    try:
+        if trained_on:
+            Path(trained_on).open("ab").close()
+    except OSError as error:
+        raise ValueError(f"trained_on={trained_on}: cannot be written: {error}") from error
+    play = TrainingPlay(games.unwritten())
+    await play.begin()
+    await play.close()
+    # What is compiled or read at its first use takes longer than a client waits for a reply.
+    await play_episode(games.suite, games.suite.plan()[0], RandomPlayer())
 
 
 def _write_nemo_gym(options: argparse.Namespace) -> None:

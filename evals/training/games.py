@@ -7,6 +7,7 @@ compared by what they show, too, and those that the evaluation has are left out.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import itertools
@@ -97,9 +98,14 @@ class TrainingGames:
         """Games without end, each with the suite that plays it; not yet compared with those of the evaluation.
 
         Raises:
-            ValueError: the suite cannot be planned, or its games are read from files.
+            ValueError: the seed is no integer from 0 up, the suite cannot be planned, or its games are read from files.
         """
-        rng = random.Random(seed)
+        # Python's generator drops the sign of a seed: -7 would be the stream of 7.
+        if not isinstance(seed, int) or seed < 0:
+            raise ValueError(f"seed={seed}: must be an integer, from 0 up")
+        return self._games_from(random.Random(seed))
+
+    def _games_from(self, rng: random.Random) -> Iterator[tuple[Suite, Episode]]:
         number = rng.randrange(_BLOCKS)
         while True:
             suite, episodes = self.block(number)
@@ -125,6 +131,12 @@ class TrainingGames:
         if self.options.trained_on:
             _add_line(Path(self.options.trained_on), f"{seed_hash(episode)} {content}\n")
         return True
+
+    def unwritten(self) -> TrainingGames:
+        """The same games, of which none is written down."""
+        games = copy.copy(self)
+        games.options = dataclasses.replace(self.options, trained_on="")
+        return games
 
     def _drawn(self, number: int) -> tuple[Suite, list[Episode]]:
         """A block of games, each once."""
@@ -178,7 +190,7 @@ def suite_of(name: str, settings: Mapping[str, Any]) -> Suite:
 
 @dataclass(frozen=True)
 class _Cell:
-    """The evaluation's games of one task, level and mode."""
+    """The evaluation's games of one task and level, as one mode shows them."""
 
     contents: frozenset[str]
     alike: bool
@@ -186,7 +198,10 @@ class _Cell:
 
 
 class EvaluationGames:
-    """What the games of a suite's plan show, hashed cell by cell when it is asked for."""
+    """What the games of a suite's plan show, hashed cell by cell when it is asked for.
+
+    A game is the same in all modes, so its plan need not have it in the mode that is asked for.
+    """
 
     def __init__(self, suite: Suite) -> None:
         self._suite = suite
@@ -205,23 +220,27 @@ class EvaluationGames:
         return await _play_hash(suite, episode, opening) if cell.alike else _turn_hash(opening)
 
     async def first_turns(self) -> list[Turn]:
-        """The first turn of one game of each cell."""
-        turns = [await self._suite.first_turn(planned[0]) for planned in self._planned.values()]
-        return [turn for turn in turns if turn is not None]
+        """The first turn of one game of each task, level and mode."""
+        kinds: dict[tuple[str, str, str], Episode] = {}
+        for episode in self._suite.plan():
+            kinds.setdefault((episode.task, episode.level, episode.mode), episode)
+        openings = await _openings(self._suite, kinds.values())
+        return [turn for _, turn in openings]
 
     @functools.cached_property
-    def _planned(self) -> Mapping[tuple[str, str, str], Sequence[Episode]]:
-        cells: dict[tuple[str, str, str], list[Episode]] = {}
+    def _planned(self) -> Mapping[tuple[str, str], Sequence[Episode]]:
+        """Episodes by task and level."""
+        planned: dict[tuple[str, str], list[Episode]] = {}
         for episode in self._suite.plan():
             if episode.repeat == 0:
-                cells.setdefault(_cell_of(episode), []).append(episode)
-        return cells
+                planned.setdefault((episode.task, episode.level), []).append(episode)
+        return planned
 
     async def _cell(self, episode: Episode) -> _Cell:
-        key = _cell_of(episode)
+        key = episode.task, episode.level, episode.mode
         if key in self._cells:
             return self._cells[key]
-        openings = await _openings(self._suite, self._planned.get(key, ()))
+        openings = await self._openings_in(episode.mode, self._planned.get((episode.task, episode.level), ()))
         seeds, contents = set[int](), set[str]()
         for planned, turn in openings:
             seeds.add(planned.seed)
@@ -232,6 +251,32 @@ class EvaluationGames:
         self._cells[key] = _Cell(frozenset(contents), alike)
         return self._cells[key]
 
+    async def _openings_in(self, mode: str, planned: Sequence[Episode]) -> list[tuple[Episode, Turn]]:
+        """The games of some episodes as a mode shows them, each with its first turn.
+
+        Raises:
+            ValueError: the suite can show none of them in this mode.
+        """
+        in_mode = [episode for episode in planned if episode.mode == mode]
+        openings = await _openings(self._suite, in_mode)
+        games = {(episode.seed, episode.index) for episode in in_mode}
+        failure: Exception | None = None
+        for episode in planned:
+            game = episode.seed, episode.index
+            if game in games:
+                continue
+            games.add(game)
+            try:
+                openings += await _openings(self._suite, [dataclasses.replace(episode, mode=mode)])
+            except Exception as error:  # the suite may not know this mode, or not for this game
+                failure = error
+        if failure is not None and not openings:
+            raise ValueError(
+                f"{self._suite.name}: the evaluation's games cannot be shown in the mode {mode!r} and so not be compared with "
+                f"those to train on; let the evaluation have this mode, too ({type(failure).__name__}: {failure})"
+            ) from failure
+        return openings
+
 
 async def _openings(suite: Suite, episodes: Iterable[Episode]) -> list[tuple[Episode, Turn]]:
     """The episodes that have a first turn, each with it."""
@@ -241,10 +286,6 @@ async def _openings(suite: Suite, episodes: Iterable[Episode]) -> list[tuple[Epi
         if turn is not None:
             openings.append((episode, turn))
     return openings
-
-
-def _cell_of(episode: Episode) -> tuple[str, str, str]:
-    return episode.task, episode.level, episode.mode
 
 
 def seed_hash(episode: Episode) -> str:

@@ -14,7 +14,7 @@ from envs import plugins
 from envs.picture import Picture
 from envs.settings import Count, check_arguments, check_keys
 from evals.sessions.session import BlockingLoop
-from evals.training.games import SUITES, TrainingGames, training_keys
+from evals.training.games import SUITES, EvaluationGames, TrainingGames, training_keys
 from evals.training.gymnasium_text import AnyText
 from evals.training.play import TrainingPlay, ending_of, text_of
 from evals.types import Turn
@@ -134,7 +134,7 @@ class SuiteEnv(gymnasium.Env[dict[str, Any], Any]):
     def _text(self, turn: Turn | None) -> str:
         if turn is None:
             return ""
-        # A reply may hold what is no valid Unicode; a space of texts cannot.
+        # What a suite says may be no valid Unicode; a space of texts holds no other.
         content = text_of(turn.chat).encode(errors="replace")
         length = len(content)
         if length > self._most_bytes:
@@ -175,9 +175,9 @@ class SuiteEnv(gymnasium.Env[dict[str, Any], Any]):
         return info
 
     def _largest_picture(self) -> tuple[int, int, int]:
-        """Height and width that hold the first pictures of all kinds of games of the evaluation, and three colors."""
+        """Height and width that hold the first pictures of all kinds of games, and three colors."""
         height = width = 1
-        for turn in self._loop.run(self._games.evaluation.first_turns()):
+        for turn in self._loop.run(EvaluationGames(self._games.suite).first_turns()):
             for picture in _pictures(turn):
                 wide, high = picture.size
                 height, width = max(height, high), max(width, wide)

@@ -54,6 +54,7 @@ def write_server(folder: Path, suite: str, settings: Mapping[str, Any], count: i
 
     Raises:
         ValueError: the folder exists, or a setting is wrong.
+        TrainingError: there are no games to train on, or the suite has a defect.
     """
     if folder.exists():
         raise ValueError(f"{folder}: is there already; name a new folder, or remove it")
@@ -100,8 +101,6 @@ async def _rows(games: TrainingGames, count: int, agent: str) -> list[dict[str, 
             if len(rows) == count:
                 await play.close()
                 return rows
-        if not rows:
-            raise ValueError(f"{games.suite.name}: all games of the first block are games of the evaluation")
     raise AssertionError("blocks do not end")
 
 

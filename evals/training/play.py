@@ -41,9 +41,15 @@ class TrainingPlay:
         self._stream: Iterator[tuple[Suite, Episode]] = games.stream(seed)
         self._session: Session | None = None
         self._rewards: Rewards | None = None
+        self._left_out = 0
+        """Games in a row that were not to be trained on."""
 
     def restart(self, seed: int) -> None:
-        """Go on with the stream of games that belongs to this seed."""
+        """Go on with the stream of games that belongs to this seed.
+
+        Raises:
+            ValueError: it is no integer from 0 up.
+        """
         self._stream = self.games.stream(seed)
 
     @property
@@ -59,15 +65,10 @@ class TrainingPlay:
             NoRewardError: it cannot be rewarded like this.
             ValueError: it cannot be planned.
         """
-        for _ in range(TRIES):
+        turn = None
+        while turn is None:
             turn = await self.begin_with(*next(self._stream))
-            if turn is not None:
-                return turn
-        raise TrainingError(
-            f"{self.games.suite.name}: {TRIES} games in a row are games of the evaluation. A suite with a setting `seeds` "
-            "draws others, and so does one whose play follows the episode's seed; else name other data for the evaluation "
-            "(evaluation={...}), or train on its games (evaluation_games=True)"
-        )
+        return turn
 
     async def begin_with(self, suite: Suite, episode: Episode) -> Turn | None:
         """Begin a certain game; one that is being played is given up.
@@ -76,7 +77,7 @@ class TrainingPlay:
             None where the game is not to be trained on, or asks nothing.
 
         Raises:
-            TrainingError: the suite has a defect.
+            TrainingError: the suite has a defect, or no game was to be trained on for a long time.
             NoRewardError: it cannot be rewarded like this.
         """
         await self.close()
@@ -84,14 +85,37 @@ class TrainingPlay:
         turn = await session.begin()
         if session.record is not None and session.record.error:
             raise TrainingError(f"{episode.suite}, {episode.task}: {session.record.error}")
-        # A game may end without asking, where no step leaves a choice.
-        if turn is None or not await self.games.admits(suite, episode, turn):
-            await session.close()
+        rewards = None
+        try:
+            if turn is not None:  # a game may end without asking, where no step leaves a choice
+                rewards = await self._rewards_of(suite, episode, turn)
+        finally:
+            if rewards is None:
+                await session.close()
+        if rewards is None:
+            self._count_left_out()
             return None
-        self._session = session
-        self._rewards = Rewards(self.games.options.reward, turn)
-        await self._rewards.asked(turn)
+        self._session, self._rewards, self._left_out = session, rewards, 0
         return turn
+
+    async def _rewards_of(self, suite: Suite, episode: Episode, opening: Turn) -> Rewards | None:
+        """The rewards of a game; None where it is not to be trained on."""
+        rewards = Rewards(self.games.options.reward, opening)  # a game that cannot be rewarded is not written down
+        if not await self.games.admits(suite, episode, opening):
+            return None
+        await rewards.asked(opening)
+        return rewards
+
+    def _count_left_out(self) -> None:
+        self._left_out += 1
+        if self._left_out < TRIES:
+            return
+        self._left_out = 0
+        raise TrainingError(
+            f"{self.games.suite.name}: {TRIES} games in a row are games of the evaluation. A suite with a setting `seeds` "
+            "draws others, and so does one whose play follows the episode's seed; else name other data for the evaluation "
+            "(evaluation={...}), or train on its games (evaluation_games=True)"
+        )
 
     async def answer(self, text: str) -> Step:
         """Reply to the turn; a text that is none of its labels, where it asks for one, fails the game.
@@ -104,6 +128,7 @@ class TrainingPlay:
         if session is None or session.turn is None or rewards is None:
             raise SessionError("no turn waits for a reply: begin a game first")
         asked = session.turn
+        text = text.encode("utf-8", "replace").decode()  # half a surrogate pair is read as replies of engines are
         following = await _replied(session, asked, text)
         record = session.record
         if record is not None and record.error_kind == "suite":

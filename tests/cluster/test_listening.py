@@ -93,6 +93,29 @@ def test_another_name_opens_no_websocket_either():
     assert refused.value.status_code == 400
 
 
+@pytest.mark.parametrize(
+    ("origin", "opens"),
+    [
+        *((origin, True) for origin in (None, "http://localhost:8000", "https://localhost:8000")),
+        *(
+            (origin, False)
+            for origin in ("http://evil.example", "http://localhost", "http://127.0.0.1:8000", "null", "")
+        ),
+    ],
+)
+def test_only_programs_and_a_server_s_own_pages_open_a_websocket(origin, opens):
+    route = WebSocketRoute("/", said_yes)
+    client = TestClient(Starlette(routes=[route], middleware=[Middleware(KnownHosts, hosts=["localhost"])]))
+    headers = {"Host": "localhost:8000"} | ({} if origin is None else {"Origin": origin})
+    if opens:
+        with client.websocket_connect("/", headers=headers) as connection:
+            assert connection.receive_text() == "yes"
+        return
+    with pytest.raises(WebSocketDenialResponse) as refused, client.websocket_connect("/", headers=headers):
+        pass
+    assert (refused.value.status_code, refused.value.text) == (400, "Pages of other servers may open no connection.")
+
+
 async def said_yes(connection):
     await connection.accept()
     await connection.send_text("yes")

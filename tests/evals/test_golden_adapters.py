@@ -1,6 +1,7 @@
 """Adapters of training, between stand-ins for their libraries: what these are told is on record in ``tests/golden``."""
 
 import asyncio
+import contextlib
 import importlib
 import sys
 from types import SimpleNamespace
@@ -14,8 +15,9 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from envs import plugins
-from evals.training import command, games, nemo_gym_files
-from tests.evals.test_golden_evals import Drawing, Hunt, Shown, command_options, shown
+from evals import serving
+from evals.training import command, games, nemo_gym_files, play
+from tests.evals.test_golden_evals import Drawing, Hunt, Shown, command_options, command_said, shown
 from tests.golden import check_golden
 from tests.stated import stated_in
 
@@ -195,11 +197,17 @@ def test_adapters_tell_their_libraries_what_is_on_record(monkeypatch):
     ran = []
     monkeypatch.setitem(sys.modules, "evals.training.openenv_server", openenv_server)
     monkeypatch.setattr(openenv_server, "app_of", lambda games, *given, **named: (games.suite.name, given, named))
-    monkeypatch.setattr("uvicorn.Server", lambda config: ran.append(config) or SimpleNamespace(run=lambda: None))
+    monkeypatch.setattr(
+        "uvicorn.Server", lambda config: SimpleNamespace(run=lambda sockets: ran.append((config, *sockets)))
+    )
+    monkeypatch.setattr(
+        serving, "listen", lambda *place: contextlib.nullcontext(SimpleNamespace(getsockname=lambda: place))
+    )
     for host in ("127.0.0.1", "localhost", "0.0.0.0"):
         options = command_options("openenv", "--host", host, "--port", "7", "--sessions", "5", "hunt", "highest=4")
         command._serve_openenv(options)
-        said.append(shown([ran[-1].app, ran[-1].host, ran[-1].port, ran[-1].ws, ran[-1].log_level]))
+        config, listener = ran.pop()
+        said.append(shown([config.app, *listener.getsockname(), config.ws, config.log_level]))
     said.append("# what they state")
     said += [line for line in stated if "runtime=None" not in line and "model_config" not in line]
     said.append(str(verifiers_env.GamesConfig().model_dump(include={"suite", "settings", "first_block"})))
@@ -207,6 +215,68 @@ def test_adapters_tell_their_libraries_what_is_on_record(monkeypatch):
     for kind in (openenv_server.TextAction, openenv_server.TurnObservation):
         said += [f"{name}: {each.description}" for name, each in kind.model_fields.items() if each.description]
     check_golden("evals_adapters", "\n".join(said))
+
+
+SERVED = ["openenv", "--port", "0", "hunt", "highest=9"]
+
+
+@pytest.fixture
+def hunts(monkeypatch):
+    """The suite, and a stand-in for the library that serves it."""
+    monkeypatch.setattr(plugins, "load", lambda group, name: Hunt)
+    monkeypatch.setitem(sys.modules, "evals.training.openenv_server", openenv_server)
+    monkeypatch.setattr(play, "TRIES", 20)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--port", "99999"], "cannot listen on 127.0.0.1:99999: "),
+        (["--port", "-1"], "cannot listen on 127.0.0.1:-1: "),
+        (["--host", "192.0.2.1"], "cannot listen on 192.0.2.1:0: "),
+        (["--host", "a" * 70], f"cannot listen on {'a' * 70}:0: "),
+        (["--sessions", "0"], "--sessions 0: must be 1 or more"),
+        (["--sessions", "-3"], "--sessions -3: must be 1 or more"),
+        (["highest=1"], "20 games in a row are games of the evaluation"),
+        (["episodes=0"], "these settings plan no episodes"),
+        (["broken=true"], "KeyError: 'broken'"),
+        (["trained_on=/dev/null/file"], "trained_on=/dev/null/file: cannot be written: "),
+    ],
+)
+def test_what_every_client_would_be_refused_is_refused_before_anything_is_served(hunts, words, message, monkeypatch):
+    monkeypatch.setattr("uvicorn.Server", None)
+    code, out, err = command_said(*SERVED, *words)
+    assert (code, out) == (2, "") and err.startswith("error: ") and message in err
+    assert "\n" not in err.strip()
+
+
+def test_a_port_that_is_taken_is_bad_input_and_the_address_of_a_free_one_is_told(hunts, monkeypatch):
+    served = []
+    monkeypatch.setattr(
+        "uvicorn.Server", lambda config: SimpleNamespace(run=lambda sockets: served.append(again(sockets)))
+    )
+
+    def again(sockets):
+        port = str(sockets[0].getsockname()[1])
+        return port, command_said(*SERVED, "--port", port)
+
+    code, out, err = command_said(*SERVED)
+    [(port, (refused, nothing, reason))] = served
+    assert (code, out, err) == (0, f"serving hunt at 127.0.0.1, port {port}; Ctrl-C ends\n", "")
+    assert (refused, nothing) == (2, "") and f"cannot listen on 127.0.0.1:{port}: " in reason
+
+
+def test_a_server_that_starts_has_not_trained_on_any_game(hunts, monkeypatch, tmp_path):
+    monkeypatch.setattr("uvicorn.Server", lambda config: SimpleNamespace(run=lambda sockets: None))
+    file = tmp_path / "trained.txt"
+    assert command_said(*SERVED, f"trained_on={file}", "evaluation_games=true")[0] == 0
+    assert file.read_text() == ""
+
+
+def test_tasks_of_verifiers_end_where_all_games_are_those_of_the_evaluation(hunts):
+    config = verifiers_env.GamesConfig(suite="hunt", settings={"highest": 1})
+    with pytest.raises(play.TrainingError, match="20 games in a row are games of the evaluation"):
+        next(verifiers_env.RaycadeTaskset(config=config).load())
 
 
 def test_a_thread_of_the_server_gives_up_a_session_s_game_in_the_loop_that_plays_it(monkeypatch):

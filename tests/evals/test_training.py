@@ -10,7 +10,9 @@ import re
 import subprocess
 import sys
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import gymnasium
 import numpy as np
@@ -27,6 +29,7 @@ from cluster.errors import UserError
 from cluster.storage.stored_run import Run
 from envs import plugins
 from envs.files import FileError
+from envs.settings import Several as SeveralOf
 from evals.chat_json import chat_to_json
 from evals.conversation import PlayedTurn, Record
 from evals.players import OraclePlayer, RandomPlayer
@@ -35,15 +38,16 @@ from evals.suite import plan_for, play_episode
 from evals.suites.kidgym.suite import KidGymSuite
 from evals.suites.kumo.suite import KumoSuite
 from evals.suites.multistar.suite import MultiStarSuite
+from evals.training import play
 from evals.training.games import EvaluationGames, TrainingGames, seed_hash, suite_of, trained_games
 from evals.training.gymnasium_env import SuiteEnv, register_suites
 from evals.training.gymnasium_text import AnyText
 from evals.training.nemo_gym_files import new_text, write_server
 from evals.training.play import Step, TrainingError, TrainingPlay, _replied, ending_of, text_of
 from evals.training.reward import NoRewardError, Rewards, potential
-from evals.types import Episode, Outcome, Reply, Turn, message
+from evals.types import Episode, Outcome, Reply, Turn, message, stable_seed
 from tests.test_tutorials import files_of
-from tests.toy import ToySuite
+from tests.toy import OPTIONS, ToySuite
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = ("success", "regret", "shaped")
@@ -265,6 +269,81 @@ def test_a_data_set_has_no_other_games_unless_the_evaluation_is_another_one(outs
     apart = TrainingGames("sums", first=3, evaluation={"first": 0})
     prompts = {turn.chat[0].parts[0] for turn in asyncio.run(begun(apart, 20))}
     assert prompts == {"5 + 1 =", "6 + 1 =", "7 + 1 ="}, "those from 5 up are no questions of the evaluation"
+
+
+@dataclass(frozen=True)
+class Worded(ToySuite):
+    """A data set: its questions follow no seed, and each mode has words of its own for them."""
+
+    questions: SeveralOf[int] = (0, 1, 2, 3)
+    modes: SeveralOf[str] = ("plain",)
+    strict: bool = False
+
+    def plan(self):
+        first = super().plan()[0]
+        return [
+            dataclasses.replace(first, mode=mode, index=number, seed=stable_seed(number))
+            for mode in self.modes
+            for number in self.questions
+        ]
+
+    async def play(self, episode, conversation):
+        if self.strict and episode.mode not in self.modes:
+            raise KeyError(episode.mode)
+        played = await conversation.ask((message("user", f"{episode.mode}: {episode.index}?"),), options=OPTIONS)
+        return Outcome(played.reply.text == "red", 1)
+
+
+MODES_ASKED = st.lists(st.sampled_from(["plain", "polite", "curt"]), min_size=1, unique=True)
+
+
+@settings(max_examples=30, deadline=None)
+@given(MODES_ASKED, MODES_ASKED, st.sets(st.integers(0, 3), min_size=1))
+@example(["plain"], ["polite"], {0, 1, 2, 3})
+def test_a_game_of_the_evaluation_is_not_trained_on_in_any_mode(modes, evaluated, questions):
+    with mock.patch.object(plugins, "load", return_value=Worded), mock.patch.object(play, "TRIES", 40):
+        evaluation = {"modes": evaluated, "questions": sorted(questions)}
+        games = TrainingGames("toy", modes=modes, evaluation=evaluation)
+        if len(questions) == 4:
+            with pytest.raises(TrainingError, match="40 games in a row are games of the evaluation"):
+                asyncio.run(begun(games, 1))
+            return
+        shown = {turn.chat[0].parts[0] for turn in asyncio.run(begun(games, 12))}
+    assert shown == {f"{mode}: {number}?" for mode in modes for number in {0, 1, 2, 3} - questions}
+
+
+def test_an_evaluation_that_cannot_be_shown_in_the_mode_of_training_is_named(monkeypatch):
+    monkeypatch.setattr(plugins, "load", lambda group, name: Worded)
+    unknown = TrainingGames("toy", strict=True, evaluation={"modes": ["polite"], "questions": [0]})
+    with pytest.raises(
+        ValueError, match=r"cannot be shown in the mode 'plain'.* let the evaluation have this mode.*KeyError"
+    ):
+        asyncio.run(begun(unknown, 1))
+    known = TrainingGames("toy", strict=True, evaluation={"modes": ["polite", "plain"], "questions": [0]})
+    assert {turn.episode.index for turn in asyncio.run(begun(known, 9))} == {1, 2, 3}
+
+
+def test_each_seed_has_a_stream_of_its_own_and_others_are_refused(monkeypatch):
+    monkeypatch.setattr(plugins, "load", lambda group, name: ToySuite)
+    games = TrainingGames("toy", evaluation={"episodes": 1})
+    assert len({next(games.stream(seed))[1].seed for seed in range(9)}) == 9
+    play = TrainingPlay(games)
+    for seed in (-7, 1.5, "7", None):
+        with pytest.raises(ValueError, match=f"seed={seed}: must be an integer, from 0 up"):
+            play.restart(seed)
+
+
+def test_a_game_that_cannot_be_rewarded_is_given_up_and_not_written_down(monkeypatch, tmp_path):
+    monkeypatch.setattr(plugins, "load", lambda group, name: ToySuite)
+    games = TrainingGames("toy", reward="regret", trained_on=str(tmp_path / "file"))
+
+    async def refused():
+        with pytest.raises(NoRewardError):
+            await TrainingPlay(games).begin()
+        return asyncio.all_tasks() - {asyncio.current_task()}
+
+    assert asyncio.run(refused()) == set()
+    assert not (tmp_path / "file").exists()
 
 
 class Untold(ToySuite):
@@ -516,11 +595,39 @@ def test_a_space_holds_texts_of_so_many_bytes_and_its_memory_brings_them_back(te
     assert space.sample() in space and not any(space.contains(each) for each in (None, 1, b"", [""], "\ud800"))
 
 
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.text(st.characters(categories=["Cs", "L"]), max_size=4), min_size=2, max_size=2))
+@example(["\ud800", "\ud83d\ude00"])
+def test_whatever_is_replied_what_is_asked_next_can_be_sent_as_json(replies):
+    with mock.patch.object(plugins, "load", return_value=ToySuite):
+        games = TrainingGames("toy", turns=3, evaluation={"episodes": 1})
+
+    async def told():
+        play = TrainingPlay(games)
+        await play.begin()
+        steps = [await play.answer(reply) for reply in replies]
+        await play.close()
+        return chat_to_json(steps[-1].turn.chat)
+
+    chat = asyncio.run(told())
+    json.dumps(chat, ensure_ascii=False).encode()
+    said = [message["content"] for message in chat if message["role"] == "assistant"]
+    assert [len(text) for text in said] == [len(reply) for reply in replies]
+
+
 def test_a_reply_that_is_no_valid_unicode_is_shown_in_a_valid_text():
     env = environment("Kumo", domains="medical", difficulties=("easy",), repeats=1, action_form="text")
     env.reset(seed=0)
     shown, *_ = env.step("\ud800 I do not know.")
     assert env.observation_space.contains(shown) and "? I do not know." in shown["text"]
+    env.close()
+
+
+def test_pictures_are_as_large_as_those_of_training_where_the_evaluation_has_none():
+    env = environment("KidGym", **DIRECT["KidGym"], evaluation={"modality": "text"})
+    observation, info = env.reset(seed=0)
+    pictures = [part for said in info["chat"] for part in said.parts if not isinstance(part, str)]
+    assert (observation["picture"] == pictures[-1].render()).all()
     env.close()
 
 
