@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import json
 import logging
 import math
 import re
@@ -14,7 +15,7 @@ from typing import Any, Final
 
 import uvicorn
 from starlette.datastructures import Headers
-from starlette.responses import PlainTextResponse
+from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.config import WSProtocolType
 
@@ -107,6 +108,24 @@ def is_known_host(headers: Collection[str], hosts: Collection[str]) -> bool:
 def is_own_page(origins: Collection[str], host: str) -> bool:
     """Whether a request has no ``Origin`` header, as those of programs, or one that names the host which it addresses."""
     return not origins or list(origins) in ([f"http://{host}"], [f"https://{host}"])
+
+
+class AnyTextResponse(JSONResponse):
+    """JSON of texts that may be anybody's: a name on disk that is not UTF-8 holds halves of surrogate pairs."""
+
+    def render(self, content: Any) -> bytes:
+        """The JSON; half a surrogate pair stands in it as JSON's escape."""
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return with_escapes(text)
+
+
+def with_escapes(json_text: str) -> bytes:
+    r"""JSON text in UTF-8, halves of surrogate pairs as JSON's escapes.
+
+    >>> with_escapes('["\udce9"]')
+    b'["\\udce9"]'
+    """
+    return json_text.encode("utf-8", "backslashreplace")
 
 
 class KnownHosts:

@@ -126,6 +126,8 @@ class _Finder:
             self._given += _runs_in(path)
         self._known: set[Path] = set()
         self._names: set[str] = set()
+        self._told: dict[Path, str] = {}
+        """What was said of runs that cannot be read; they may still be on their way here."""
 
     def __call__(self) -> list[ViewedRun]:
         if self._given:
@@ -140,15 +142,18 @@ class _Finder:
     def _view(self, run: Run) -> ViewedRun | None:
         """What the viewer needs of a run; None, with a warning, for one that cannot be read and was not named."""
         path = run.path
-        self._known.add(path)
         try:
             config = run.config
             run.check_begun()
+            run.check_path()
         except UserError as error:
             if self._given:
                 raise
-            warn(str(error))
+            if self._told.get(path) != str(error):
+                warn(str(error))
+                self._told[path] = str(error)
             return None
+        self._known.add(path)
         name = path.name
         if not name or name in self._names:
             name = str(path)

@@ -64,6 +64,17 @@ class Run:
         if not self.begun:
             raise UserError(f"{self.path}: no run here (there is no plan.parquet){_other_runs(self.path)}")
 
+    def check_path(self) -> None:
+        """See that readers of Parquet can open the run's files.
+
+        Raises:
+            UserError: its path is not UTF-8.
+        """
+        try:
+            str(self.path.absolute()).encode()
+        except UnicodeEncodeError as error:
+            raise UserError(f"{self.path}: {_CANNOT_READ}: {error}") from error
+
     @cached_property
     def planned(self) -> pa.Table:
         """The plan as stored, one row per episode (``evals.ledger.records.PLAN_SCHEMA``), checked against its ids.

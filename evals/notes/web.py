@@ -9,12 +9,13 @@ from typing import Any, TypedDict
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from envs.files import Bounds, FileError, parse_json
 from evals.notes.note import NoteError, new_note
 from evals.notes.store import NotesFile
+from evals.serving import AnyTextResponse
 from evals.viewer.index import EpisodeIndex
 from evals.viewer.runs import ViewedRun
 from evals.viewer.schema.notes import NotesAnswer
@@ -83,7 +84,7 @@ class ViewerNotes:
 
     def _read(self, request: Request) -> Response:
         run, episode = self._episode(request.query_params.get("at", ""))
-        return JSONResponse(self._answer(run, episode))
+        return AnyTextResponse(self._answer(run, episode))
 
     async def _write(self, request: Request) -> Response:
         """Add or remove a note, for a page of this server only: others cannot name its origin."""
@@ -108,7 +109,7 @@ class ViewerNotes:
         except NoteError as error:
             raise HTTPException(400, str(error)) from error
         self.refresh()
-        return JSONResponse(self._answer(run, episode))
+        return AnyTextResponse(self._answer(run, episode))
 
     def _episode(self, at: str) -> tuple[int, str]:
         """The number of the run and the id of an episode RUN/ID that is in the list."""

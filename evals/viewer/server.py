@@ -18,12 +18,12 @@ from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from evals.ledger.parts import LedgerChangedError
-from evals.serving import is_known_host
+from evals.serving import AnyTextResponse, is_known_host, with_escapes
 from evals.viewer.cache import kept
 from evals.viewer.episode import Episodes, for_the_page, whole
 from evals.viewer.filters import CELL, Filter, filter_of
@@ -134,11 +134,11 @@ class Viewer:
         changing = not self.loaded or self.searches.running or any(run["live"] or run["waiting"] for run in runs)
         unfinished = any(run["done"] + run["failed"] < run["planned"] for run in runs)
         again = REFRESH_SECONDS if changing else UNFINISHED_SECONDS if unfinished else 0
-        return JSONResponse({**known, "again": again, "runs": runs})
+        return AnyTextResponse({**known, "again": again, "runs": runs})
 
     def running(self, request: Request) -> Response:
         """Unfinished runs, and their running episodes."""
-        return JSONResponse(self.live.overview())
+        return AnyTextResponse(self.live.overview())
 
     def turns(self, request: Request) -> Response:
         """What was said in a running episode, from the turn ``from`` on."""
@@ -146,7 +146,7 @@ class Viewer:
         found = self.live.turns(run, episode, _whole_number(request, "from", 0))
         if found is None:
             raise HTTPException(404, "this episode is not running, or is not followed")
-        return JSONResponse(found)
+        return AnyTextResponse(found)
 
     def live_picture(self, request: Request) -> Response:
         """A picture of a running episode."""
@@ -167,7 +167,7 @@ class Viewer:
 
     def values(self, request: Request) -> Response:
         """What the filters may choose from."""
-        return JSONResponse(self.index.values())
+        return AnyTextResponse(self.index.values())
 
     def rows(self, request: Request) -> Response:
         """Some rows of the list."""
@@ -176,30 +176,30 @@ class Viewer:
         count = min(_whole_number(request, "count", 100), MOST_ROWS)
         sort = request.query_params.get("sort", "")
         page = _or_400(lambda: self.index.page(chosen, search, sort, start, count))
-        return JSONResponse({**page, "search": progress, "version": self.index.version})
+        return AnyTextResponse({**page, "search": progress, "version": self.index.version})
 
     def cells(self, request: Request) -> Response:
         """The cells of the heat map, of each player and run apart; a choice of cells does not narrow it."""
         chosen, search, _ = self.asked(request)
-        return JSONResponse(self.index.cells(chosen.without(*CELL), search))
+        return AnyTextResponse(self.index.cells(chosen.without(*CELL), search))
 
     def causes(self, request: Request) -> Response:
         """Failures by cause."""
         chosen, search, _ = self.asked(request)
-        return JSONResponse(self.index.causes(chosen, search))
+        return AnyTextResponse(self.index.causes(chosen, search))
 
     def overview(self, request: Request) -> Response:
         """Runs by suites, what can be told apart, and differences to a baseline."""
-        return JSONResponse(_or_400(lambda: self.results.results(request.query_params.get("baseline", ""))))
+        return AnyTextResponse(_or_400(lambda: self.results.results(request.query_params.get("baseline", ""))))
 
     def difficulty(self, request: Request) -> Response:
         """Success over difficulty, of all runs."""
-        return JSONResponse({"curves": self.results.difficulty()})
+        return AnyTextResponse({"curves": self.results.difficulty()})
 
     def compare(self, request: Request) -> Response:
         """Two rows of the results on identical games."""
         sides = [request.query_params.get(side, "") for side in ("first", "second")]
-        return JSONResponse(_or_400(lambda: self.results.compare(*sides)))
+        return AnyTextResponse(_or_400(lambda: self.results.compare(*sides)))
 
     def episode(self, request: Request) -> Response:
         """One episode, where it stands in the list, and who else played the same game."""
@@ -207,7 +207,7 @@ class Viewer:
         chosen, search, _ = self.asked(request)
         sort = request.query_params.get("sort", "")
         shown = self._open(run, row)
-        return JSONResponse(
+        return AnyTextResponse(
             {
                 **for_the_page(shown),
                 "listed": row,
@@ -219,7 +219,7 @@ class Viewer:
 
     def raw(self, request: Request) -> Response:
         """One episode as JSON text to be copied, pictures as descriptions."""
-        return Response(whole(self._open(*self._row(request))), media_type="application/json")
+        return Response(with_escapes(whole(self._open(*self._row(request)))), media_type="application/json")
 
     def picture(self, request: Request) -> Response:
         """A picture of an episode, rendered again."""
@@ -341,7 +341,7 @@ def _page(request: Request) -> Response:
 
 async def _error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return JSONResponse({"error": error.detail}, error.status_code)
+    return AnyTextResponse({"error": error.detail}, error.status_code)
 
 
 def _png(content: bytes | None) -> Response:

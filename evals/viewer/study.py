@@ -17,11 +17,12 @@ from typing import Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from evals.analysis.compare import Side
 from evals.ledger.run_data import count_rows
+from evals.serving import AnyTextResponse
 from evals.stats.intervals import Estimate
 from evals.study.conditions import Condition, conditions_of
 from evals.study.effects import interactions, main_effects, measured, shared_names
@@ -78,7 +79,7 @@ class StudyPage:
 
     def _known(self, request: Request) -> Response:
         """Whether the runs are a study."""
-        return JSONResponse({"known": bool(self._conditions)})
+        return AnyTextResponse({"known": bool(self._conditions)})
 
     def _study(self, request: Request) -> Response:
         """All that the page shows, against the run that ``baseline`` names, by default the first."""
@@ -88,7 +89,7 @@ class StudyPage:
                 raise HTTPException(400, f"baseline: there is no run {baseline!r} in this study")
             if baseline not in self._answers:
                 self._answers[baseline] = self._computed(baseline)
-            return JSONResponse(self._answers[baseline])
+            return AnyTextResponse(self._answers[baseline])
 
     # --- what is read ---
 

@@ -15,7 +15,7 @@ import uvicorn
 from starlette.testclient import TestClient as AnyClient
 
 from cluster.cli import main
-from cluster.commands.view import _stopping_of
+from cluster.commands.view import _Finder, _stopping_of
 from cluster.errors import UserError
 from evals.ledger.parts import LedgerChangedError, LedgerDamagedError
 from tests.viewer_runs import calm_rows, write_run
@@ -91,6 +91,37 @@ def test_without_a_name_it_shows_all_runs_in_the_folder(tmp_path, monkeypatch, s
     assert "token" not in address_in(said.out) and "broken" in said.err
     runs = TestClient(served[0][0]).get("/api/state").json()["runs"]
     assert {run["name"] for run in runs} == {"one", "two"}
+
+
+def test_names_that_are_not_utf_8_hide_no_run(tmp_path, monkeypatch, served, capsys):
+    sound = write_run(tmp_path / "runs" / "sound", *calm_rows())
+    odd = write_run(tmp_path / "runs" / "odd", *calm_rows()).rename(tmp_path / "runs" / os.fsdecode(b"caf\xe9"))
+    (sound / "episodes" / os.fsdecode(b"part-000002-\xe9.parquet")).write_text("no part")
+    monkeypatch.chdir(tmp_path)
+    assert view("--no-token") == 0
+    assert "not UTF-8" in capsys.readouterr().err
+    client = TestClient(served[0][0])
+    for path in ("state", "values", "episodes", "cells", "causes", "results", "difficulty", "live", "study"):
+        answer = client.get(f"/api/{path}")
+        assert answer.status_code == 200, (path, answer.text)
+    [run] = client.get("/api/state").json()["runs"]
+    assert run["name"] == "sound" and run["done"] == len(calm_rows()[1])
+    assert "part-000002-\udce9.parquet" in " ".join(run["damage"])
+    assert view(odd) == 2 and "not UTF-8" in capsys.readouterr().err
+
+
+def test_a_run_that_is_still_being_copied_is_named_once_and_shown_when_it_is_there(tmp_path, monkeypatch, capsys):
+    path = write_run(tmp_path / "runs" / "one", *calm_rows())
+    whole = (path / "config.yaml").read_text()
+    monkeypatch.chdir(tmp_path)
+    find = _Finder([])
+    for part in ("", "", "["):
+        (path / "config.yaml").write_text(part)
+        assert find() == []
+    assert capsys.readouterr().err.count("warning") == 2, "once for each thing that is wrong with it"
+    (path / "config.yaml").write_text(whole)
+    [found] = find()
+    assert found.name == "one" and find() == []
 
 
 def test_runs_of_one_name_are_told_apart(tmp_path, served):
