@@ -154,6 +154,7 @@ def http_client(
     return httpx2.AsyncClient(
         follow_redirects=False,
         headers={"accept-encoding": "identity"},
+        timeout=timeout,
         limits=httpx2.Limits(max_connections=connections + 2, max_keepalive_connections=connections + 2),
         event_hooks={"request": [limit_connecting], "response": [bound]},
     )
