@@ -8,7 +8,7 @@ from typing import Any
 from evals.analysis.compare import Side
 from evals.ledger.run_data import RunData
 from evals.stats.intervals import Estimate
-from evals.summary.paired import Measure, Observation, column_measure, holm, independent_effects
+from evals.summary.paired import column_measure, effect_over_cells, holm, independent_effects
 from evals.tables import Cell, Table
 
 ORACLE = "oracle"
@@ -30,17 +30,22 @@ def seeds_of(section: Any) -> Iterator[str]:
 def fresh_table(first: Side, second: Side) -> Table:
     """Success on the games of one run against success on other games of the same cells, and perfect play on both.
 
-    Each row is a suite, as a whole and by cell: a difference of means of independent games, in equal cells. The oracle's
+    Each row is a suite, as a whole and by cell: a difference of means of independent games. As a whole the cells that both
+    have count alike, however many games each side has of them. The oracle's
     steps say by how much the games themselves differ in difficulty, where it played in both runs.
     """
     rows: list[tuple[Cell, ...]] = []
     p_values: list[float] = []
+    left_out = 0
     for part in first.suite.parts:
         runs = [side.run.of(part.name) for side in (first, second)]
         sides = [column_measure(run, side.player) for run, side in zip(runs, (first, second), strict=True)]
         effort = _effort(runs)
-        pooled = independent_effects(*(_pooled(one) for one in sides))
-        for effect in (*pooled, *independent_effects(*(one.observations for one in sides))):
+        overall = effect_over_cells(*(one.observations for one in sides))
+        if overall is None:
+            continue
+        left_out += overall.left_out
+        for effect in (overall, *independent_effects(*(one.observations for one in sides))):
             about = (part.name, " ".join(effect.cell), effect.first, effect.second)
             rows.append((*about, effect.difference, effect.p, effort.get(effect.cell)))
             p_values.append(effect.p)
@@ -55,6 +60,7 @@ def fresh_table(first: Side, second: Side) -> Table:
         rows=tuple((*row, p) for row, p in zip(rows, corrected, strict=True)),
         notes=(
             *(f"{side.label}: {side.player}{f', {side.name}' if side.name else ''}." for side in (first, second)),
+            *_notes_on_cells(left_out),
             "The games differ (suite.seeds), so nothing is paired. A player that does better on open games than on sealed "
             "ones may have been trained on them.",
             "oracle's steps: by how many steps perfect play takes longer on the first side's games; games of other seeds "
@@ -64,14 +70,18 @@ def fresh_table(first: Side, second: Side) -> Table:
     )
 
 
+def _notes_on_cells(left_out: int) -> Iterator[str]:
+    yield "all: the cells that both sides have, each with the same weight."
+    if left_out:
+        yield f"{left_out:,} episodes of cells that the other side lacks are left out."
+
+
 def _effort(runs: Sequence[RunData]) -> dict[tuple[str, ...], Estimate]:
     """By how many steps perfect play takes longer in the first run, by cell and over all."""
     steps = [column_measure(run, ORACLE, "steps") for run in runs]
     by_cell = independent_effects(*(one.observations for one in steps))
-    overall = independent_effects(*(_pooled(one) for one in steps))
-    return {effect.cell: effect.difference for effect in (*overall, *by_cell)}
-
-
-def _pooled(one: Measure) -> list[Observation]:
-    """All in one cell."""
-    return [each._replace(cell=("all",), unit=(each.cell, each.unit)) for each in one.observations]
+    overall = effect_over_cells(*(one.observations for one in steps))
+    found = {effect.cell: effect.difference for effect in by_cell}
+    if overall is not None:
+        found[overall.cell] = overall.difference
+    return found

@@ -19,6 +19,7 @@ from evals.stats.intervals import (
     intraclass_correlation,
     mean_estimate,
     proportion_estimate,
+    weighted_sum,
     wilson_estimate,
 )
 from evals.summary.overview import overview
@@ -26,6 +27,7 @@ from evals.summary.paired import (
     Effect,
     Observation,
     column_measure,
+    effect_over_cells,
     effects_tables,
     failure_notes,
     file_stem,
@@ -255,6 +257,87 @@ def test_games_of_unequal_size_change_sides_as_a_whole():
     second = [Observation(CELL, game, 0, value) for game, value in [("b", 1.0), ("c", 2.0)]]
     (effect,) = independent_effects(first, second)
     assert effect.p == pytest.approx(1 / 3, abs=0.015), "one of three games goes to the first side"
+
+
+def test_a_weighted_sum_adds_squares_of_the_distances_to_either_end():
+    parts = [Estimate(0.5, 0.3, 0.8, 10), Estimate(0.2, 0.1, 0.4, 5)]
+    found = weighted_sum(parts, [2, 3])
+    assert (found.mean, found.low, found.high, found.n) == pytest.approx((1.6, 1.6 - 0.5, 1.6 + math.sqrt(0.72), 15))
+    assert weighted_sum([], []).n == weighted_sum([*parts, Estimate(0.0, 0.0, 0.0, 0)], [1, 1, 1]).n == 0
+    with pytest.raises(ValueError, match="shorter"):
+        weighted_sum(parts, [1])
+
+
+# --- over cells ------------------------------------------------------------------------------------------------------
+
+
+def cells_of(**values):
+    """Observations of cells by their names, each game of a cell of its own."""
+    return [one for cell, own in values.items() for one in side(own, cell=(cell,))]
+
+
+def apart(observations):
+    """The same, where games of different cells are different games."""
+    return [one._replace(game=(one.cell, one.game)) for one in observations]
+
+
+def test_a_side_with_more_easy_games_is_not_better_for_that():
+    """Worse in each cell, and better in the mean over all games (Simpson's paradox)."""
+    mostly_easy = apart(cells_of(easy=[1] * 60 + [0] * 20, hard=[0] * 10))
+    mostly_hard = apart(cells_of(easy=[1] * 9 + [0], hard=[1] * 20 + [0] * 60))
+    effect = effect_over_cells(mostly_easy, mostly_hard)
+    assert (effect.first, effect.second) == pytest.approx(((0.75 + 0) / 2, (0.9 + 0.25) / 2))
+    assert effect.difference.mean == pytest.approx(-0.2) and effect.games == 180 and effect.left_out == 0
+    parts = independent_effects(mostly_easy, mostly_hard)
+    assert effect.difference.mean == pytest.approx(sum(part.difference.mean for part in parts) / 2)
+
+
+def test_a_cell_that_one_side_lacks_counts_for_neither():
+    common, more = apart(cells_of(hard=[1, 0, 0, 1, 0])), apart(cells_of(easy=[1] * 30))
+    there = apart(cells_of(hard=[1, 1, 0, 1], odd=[0] * 7))
+    effect = effect_over_cells([*more, *common], there)
+    assert (effect.left_out, effect.games) == (37, 9)
+    [same] = independent_effects(common, there)
+    assert effect.difference.mean == same.difference.mean and effect.p == pytest.approx(same.p, abs=0.02)
+    assert (effect.difference.low, effect.difference.high) == pytest.approx((same.difference.low, same.difference.high))
+    assert effect_over_cells(more, there) is None
+
+
+CELLS = st.lists(st.sampled_from([0.0, 1.0, 2.5]), min_size=1, max_size=3)
+
+
+@settings(max_examples=40, deadline=None)
+@given(CELLS, CELLS, CELLS, CELLS)
+def test_p_over_cells_is_the_share_of_all_exchanges_within_cells(one, two, three, four):
+    first, second = apart(cells_of(a=one, b=two)), apart(cells_of(a=three, b=four))
+    differences = []
+    for here in itertools.combinations(range(len(one) + len(three)), len(one)):
+        for there in itertools.combinations(range(len(two) + len(four)), len(two)):
+            total = 0.0
+            for values, chosen in (([*one, *three], here), ([*two, *four], there)):
+                inside = [value for place, value in enumerate(values) if place in chosen]
+                outside = [value for place, value in enumerate(values) if place not in chosen]
+                total += sum(inside) / len(inside) - sum(outside) / len(outside)
+            differences.append(abs(total))
+    observed = abs(sum(one) / len(one) - sum(three) / len(three) + sum(two) / len(two) - sum(four) / len(four))
+    exact = sum(each >= observed - 1e-9 for each in differences) / len(differences)
+    effect, back = effect_over_cells(first, second), effect_over_cells(second, first)
+    assert effect.p == pytest.approx(exact, abs=0.02)
+    assert back.p == effect.p and back.difference.mean == pytest.approx(-effect.difference.mean)
+    shuffled = effect_over_cells(first[::-1], second[::-1])
+    assert (shuffled.p, shuffled.difference.mean) == (effect.p, pytest.approx(effect.difference.mean))
+
+
+def test_modes_that_share_their_games_are_as_uncertain_as_one():
+    """Games that end alike in two modes tell no more than in one."""
+    values, others = [1, 0, 0, 1, 0, 1, 1], [0, 0, 1, 0, 0]
+    one = effect_over_cells(cells_of(a=values), cells_of(a=others))
+    two = effect_over_cells(cells_of(a=values, b=values), cells_of(a=others, b=others))
+    apart_too = effect_over_cells(apart(cells_of(a=values, b=values)), apart(cells_of(a=others, b=others)))
+    ends = (one.difference.low, one.difference.high)
+    assert (two.difference.low, two.difference.high) == pytest.approx(ends) and two.p == pytest.approx(one.p, abs=0.02)
+    assert apart_too.difference.high - apart_too.difference.low < 0.8 * (ends[1] - ends[0])
+    assert (two.games, apart_too.games) == (12, 24)
 
 
 def test_a_table_of_effects_names_what_varies_and_what_does_not():

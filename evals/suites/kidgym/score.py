@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -11,7 +10,7 @@ import pyarrow as pa
 from envs.kidgym.chance import BALANCED_CHANCE, CHANCE, CHANGED, chance_at, published_chance
 from evals.figures import middle
 from evals.reference import published
-from evals.stats.intervals import NO_ESTIMATE, NONNEGATIVE, Estimate, mean_estimate, proportion_estimate
+from evals.stats.intervals import NO_ESTIMATE, NONNEGATIVE, Estimate, mean_estimate, proportion_estimate, weighted_sum
 from evals.suites.kidgym.games import CellKey, Games, games_of
 from evals.suites.kidgym.learned_shortcuts import learned_shortcut
 from evals.suites.kidgym.published_environment.recording import SUFFIX
@@ -60,22 +59,6 @@ def _grouped(cells: Mapping[CellKey, Games]) -> Groups:
 def _success(games: Games | None) -> Estimate:
     """Share of the played games, failed ones included."""
     return proportion_estimate(games.success[games.played].tolist()) if games else NO_ESTIMATE
-
-
-def weighted_sum(estimates: Sequence[Estimate], weights: Sequence[float]) -> Estimate:
-    """A weighted sum of independent estimates, its interval recovered from theirs (method MOVER).
-
-    Each end lies sqrt(sum (weight x distance to that end)^2) from the sum (Zou and Donner, Statistics in Medicine 27,
-    2008, pages 1693-1702). Unlike with the delta method, shares of 0 and 1 keep their one-sided doubt. Weights must not be
-    negative.
-    """
-    if not estimates or any(estimate.n == 0 for estimate in estimates):
-        return NO_ESTIMATE
-    pairs = list(zip(estimates, weights, strict=True))
-    mean = math.fsum(weight * estimate.mean for estimate, weight in pairs)
-    below = math.sqrt(math.fsum((weight * (estimate.mean - estimate.low)) ** 2 for estimate, weight in pairs))
-    above = math.sqrt(math.fsum((weight * (estimate.high - estimate.mean)) ** 2 for estimate, weight in pairs))
-    return Estimate(mean, mean - below, mean + above, sum(estimate.n for estimate in estimates))
 
 
 # --- cells -----------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import math
 import random
 
 import numpy as np
@@ -20,13 +19,13 @@ from evals.ledger.records import PARQUET_OPTIONS, plan_to_table, records_to_tabl
 from evals.ledger.run_data import RunData
 from evals.players import OraclePlayer, RandomPlayer, ShortcutPlayer
 from evals.shortcut_search.record import read_record
-from evals.stats.intervals import Estimate, proportion_estimate
+from evals.stats.intervals import proportion_estimate
 from evals.suite import ledger_columns, play_episode
 from evals.suites.kidgym import KidGymSuite, cache_table
 from evals.suites.kidgym.figures import _modes
 from evals.suites.kidgym.games import Games
 from evals.suites.kidgym.learned_shortcuts import RECORD
-from evals.suites.kidgym.score import CAPABILITIES, best_shortcut, capability_score, score_kidgym, weighted_sum
+from evals.suites.kidgym.score import CAPABILITIES, best_shortcut, capability_score, score_kidgym
 from evals.suites.kidgym.shortcut_success import SHORTCUT_SUCCESS
 from evals.types import PlayerError, Reply
 
@@ -213,15 +212,6 @@ def test_cut_off_replies_stand_beside_the_success():
 
 
 # --- bookkeeping -----------------------------------------------------------------------------------------------------
-
-
-def test_a_weighted_sum_adds_squares_of_the_distances_to_either_end():
-    parts = [Estimate(0.5, 0.3, 0.8, 10), Estimate(0.2, 0.1, 0.4, 5)]
-    found = weighted_sum(parts, [2, 3])
-    assert (found.mean, found.low, found.high, found.n) == pytest.approx((1.6, 1.6 - 0.5, 1.6 + math.sqrt(0.72), 15))
-    assert weighted_sum([], []).n == weighted_sum([*parts, Estimate(0.0, 0.0, 0.0, 0)], [1, 1, 1]).n == 0
-    with pytest.raises(ValueError, match="shorter"):
-        weighted_sum(parts, [1])
 
 
 def test_a_player_without_a_cell_stands_beside_chance_where_it_has_one():
