@@ -41,6 +41,8 @@ class GroupState:
     decision: Decision
     planned: int
     """Games that it could take."""
+    left_out: int = 0
+    """Finished games that cannot be compared, and are none of these: one side has no value of the measure."""
 
     @property
     def ended(self) -> bool:
@@ -132,6 +134,8 @@ class _Group:
     totals: list[float] = field(default_factory=list)
     """Of each complete game: the sum of its observations; of paired games, the mean difference."""
     sizes: list[int] = field(default_factory=list)
+    counted: list[int] = field(default_factory=list)
+    """Of each of these games its number among all, from 1."""
     largest: int = 1
     latest: Decision | None = None
     """Of a look at so many complete games as now."""
@@ -219,18 +223,23 @@ class Outcomes:
     def look(self) -> StopState:
         """What the rule says now."""
         alpha = self.rule.alpha / max(1, len(self._groups))
-        states = tuple(GroupState(group.name, self._decision(group, alpha), len(group.games)) for group in self._groups)
+        states = tuple(self._state(group, alpha) for group in self._groups)
         ended = tuple(state.ended for state in states)
         if self._needed is None or ended != self._ended:
             # The same set as before where no decision has ended since: with a million episodes it takes a moment to make.
             self._ended, self._needed = ended, self._needed_by(states)
         return StopState(self.rule, self.player, states, self._needed, self._beyond)
 
+    def _state(self, group: _Group, alpha: float) -> GroupState:
+        decision = self._decision(group, alpha)
+        left_out = group.complete - len(group.counted)
+        return GroupState(group.name, decision, len(group.games) - left_out, left_out)
+
     def _needed_by(self, states: tuple[GroupState, ...]) -> frozenset[str]:
         needed: set[str] = set()
         for group, state in zip(self._groups, states, strict=True):
             # A decision that has been made needs no game behind the one at which it fell.
-            taken = state.decision.games if state.ended else len(group.games)
+            taken = len(group.games) if state.decision.open else group.counted[state.decision.games - 1]
             for episodes in group.all_episodes[:taken]:
                 needed.update(episodes)
         return frozenset(needed)
@@ -278,12 +287,15 @@ class Outcomes:
             values = [self._observation(one) for one in own]
             known = [value for value in values if not math.isnan(value)]
             total = math.fsum(known)
-            # Pairs are compared by the mean of each game.
+            group.complete += 1
+            # Pairs are compared by the mean of each game, and a game without any tells nothing of a difference.
             if self.rule.kind == "decided":
-                total /= max(1, len(known))
+                if not known:
+                    continue
+                total /= len(known)
             group.totals.append(total)
             group.sizes.append(len(known))
-            group.complete += 1
+            group.counted.append(group.complete)
         return group.complete > before
 
     def _observation(self, episode: str) -> float:
@@ -300,6 +312,8 @@ def sentence(rule: StopRule, player: str, group: GroupState) -> str:
     decision = group.decision
     about = f"{group.name}: " if group.name else ""
     looked = f"{decision.games:,} of {group.planned:,} games"
+    if group.left_out:
+        looked += f" ({group.left_out:,} more without {rule.measure} of both)"
     e_value = f", e-value {decision.e_value:.3g}" if decision.e_value is not None else ""
     shown = f"{rule.measure} {format_cell(decision.estimate)}"
     if rule.kind == "decided":

@@ -283,6 +283,46 @@ def test_games_that_failed_are_lost_but_took_no_known_number_of_steps():
         assert (group.decision.games, group.decision.estimate.n) == (50, observations)
 
 
+def steps_of(plan, steps):
+    """Ledger rows: episodes of which ``steps(row)`` is None have failed."""
+    rows = plan.to_pylist()
+    values = [steps(row) for row in rows]
+    status = ["failed" if value is None else "done" for value in values]
+    ids = [row["episode_id"] for row in rows]
+    return pa.table({"episode_id": ids, "status": status, "steps": pa.array(values, pa.int64())})
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.sampled_from([(3, 5), (9, 1), (None, 4), (4, None), (None, None)]), min_size=1, max_size=60),
+    st.booleans(),
+)
+def test_a_game_without_a_value_of_both_is_no_tie(games, with_repeats):
+    """Of games that cannot be compared nothing is concluded, and none of them is waited for."""
+    count = len(games)
+    plan = plan_of({("a", "1"): count}, repeats=2 if with_repeats else 1)
+    rule = StopRule("decided", against="rival", measure="steps", bounds=(0, 10), delta=5)
+    outcomes = Outcomes(rule, plan, "model")
+    place = {row["episode_id"]: (row["index"], row["player"] == "rival") for row in plan.to_pylist()}
+    outcomes.add(steps_of(plan, lambda row: games[row["index"]][row["player"] == "rival"]))
+    order = [place[game.episodes[0]][0] for game in games_in_order(plan)]
+    differences = [(games[number][0] - games[number][1]) / 10 for number in order if None not in games[number]]
+    found = outcomes.look()
+    [group] = found.groups
+    assert group.decision.games == decide(differences, 0.05, 0.5, None).games
+    assert group.decision.verdict == decide(differences, 0.05, 0.5, None).verdict
+    assert found.ended and (group.planned, group.left_out) == (len(differences), count - len(differences))
+    [line] = found.lines()
+    assert ("more without steps of both" in line) == (group.left_out > 0)
+    # Needed is what the decision took, games that could not be compared among them included.
+    if group.decision.open:
+        assert found.needed == set(place)
+    else:
+        taken = [number for number in order if None not in games[number]][: group.decision.games]
+        last = order.index(taken[-1])
+        assert found.needed == {one for one, (number, _) in place.items() if number in order[: last + 1]}
+
+
 def test_episodes_of_other_players_do_not_widen_the_interval():
     plan = plan_of({("a", "1"): 40})
     outcomes = Outcomes(StopRule("precise", precision=0.01), plan, "model")
