@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from evals.ledger.run_data import RunData
 from evals.stats.power import games_needed, smallest_difference
@@ -66,11 +68,23 @@ def comparison_tables(first: Side, second: Side, detect: float | None = None, co
         for effect in paired_effects(in_one_cell(one.observations), in_one_cell(other.observations)):
             overall.append((suite, one, effect))
     if not overall:
+        if _games_of(first) & _games_of(second):
+            raise ValueError(
+                f"no game has a value of {column or 'any measure'} on both sides, {first.label} and {second.label}; a failed "
+                "episode has success and score alone"
+            )
         raise ValueError(
             f"no game of {first.label} and {second.label} is the same (suite, task, level, index and seed)"
         )
     cells = [_cell_table(suite, one, other, first, second) for suite, one, other in pairs]
     return [_overall_table(overall, first, second, detect), *(table for table in cells if len(table.rows) > 1)]
+
+
+def _games_of(side: Side) -> set[tuple[Any, ...]]:
+    """Suite, task, level, index and seed of each game that a side has finished."""
+    rows = side.run.episodes(["player", "suite", "task", "level", "index", "seed"])
+    mine = rows.filter(pc.equal(rows["player"], side.player)).drop_columns(["player"])
+    return set(zip(*(column.to_pylist() for column in mine.columns), strict=True))
 
 
 def shared_measures(first: Side, second: Side, column: str | None) -> Iterator[tuple[str, Measure, Measure]]:
