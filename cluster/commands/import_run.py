@@ -36,7 +36,7 @@ from evals.imports.transcripts import Key, Transcript, key_of, plan_by_key, plan
 from evals.ledger.parts import LedgerDamagedError
 from evals.ledger.sound_rows import checked_rows
 from evals.suite import Suite, built_in_names, ledger_columns, plan_for
-from evals.summary.status import unchecked_scores
+from evals.summary.status import IMPORTED_STOPPING, unchecked_scores
 from evals.types import Episode, stable_hash
 
 Reader = Callable[[Path], tuple[object, Iterator[Transcript]]]
@@ -65,6 +65,8 @@ class _Carried(Shape):
     withheld: list[str]
     played: int | None = None
     """How many episodes the file holds; earlier versions did not say it."""
+    stopping: list[str] | None = None
+    """What the run's stopping rule said, a sentence for each decision."""
     history: dict[str, str] | None = None
     deterministic: bool | None = None
 
@@ -236,6 +238,8 @@ def _import(path: Path, overrides: Sequence[str], player: str, found: _Imported)
             raise UserError(f"{path}: was written by raycade and says its own settings; leave out {' '.join(given)}")
         # what this machine's raycade is has nothing to do with these rows
         found.sessions.append({**facts.versions, **({"began": facts.began} if facts.began else {}), **session})
+        if facts.stopping:
+            found.sessions[-1][IMPORTED_STOPPING] = printable("\n".join(facts.stopping))
         unchecked = _import_own(path, facts, transcripts, str(session["id"]), found)
         if unchecked:
             found.sessions[-1]["imported_unchecked"] = unchecked

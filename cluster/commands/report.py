@@ -235,15 +235,14 @@ def _score(run: Run, data: RunData, suite: Suite) -> Results:
     """As ``score_run``; ``data`` may have other names of players than are stored."""
     with data.intervals():
         results = _scored(run, data, suite)
-    return _with_stopping(results, run) if data.stopping else results
+    return _with_stopping(results, run, data) if data.stopping else results
 
 
-def _with_stopping(results: Results, run: Run) -> Results:
+def _with_stopping(results: Results, run: Run, data: RunData) -> Results:
     """The results with what the stopping rule said, in the summary and under every table that has intervals."""
     state = run.stopping
-    if state is None:
-        return results
-    sentences = [f"{each[:1].upper()}{each[1:]}." for each in state.lines()]
+    said = data.stopping if state is None else state.lines()
+    sentences = [f"{each[:1].upper()}{each[1:]}." for each in said]
     # One sentence stands under each such table too; several stand in the status alone.
     notes: tuple[str, ...] = (ANYTIME_VALID,)
     if len(sentences) == 1:
@@ -254,11 +253,12 @@ def _with_stopping(results: Results, run: Run) -> Results:
         tables.append(noted)
     scored = {each["name"] for each in results.summary["tables"]}
     stored = [table.to_json() for table in tables if table.name in scored]
-    not_needed = len(run.planned) - results.summary["planned"]
-    counts = {"not_needed": not_needed, "stopping": state.to_json()}
-    summary = {**results.summary, **counts, "tables": stored}
+    summary = {**results.summary, "tables": stored}
     lines = [*sentences]
-    if state.stopped:
+    not_needed = len(run.planned) - results.summary["planned"]
+    if state is not None:  # an imported run has the sentences alone
+        summary |= {"not_needed": not_needed, "stopping": state.to_json()}
+    if state is not None and state.stopped:
         lines.append(
             f"{not_needed:,} of {len(run.planned):,} planned episodes are not needed; scores cover the others."
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import itertools
 from collections.abc import Sequence
 
@@ -43,6 +44,12 @@ def main(options: argparse.Namespace) -> int:
     return 0
 
 
+_STOPPED = (
+    "Runs of this study stopped by looking at their games: intervals and p-values are as if the number of games had been "
+    "fixed, too narrow and too small. raycade compare has evidence that holds."
+)
+
+
 def report(runs: Sequence[Run], player: str | None = None) -> tuple[list[Table], Figure]:
     """The tables and the figure of a study.
 
@@ -75,6 +82,8 @@ def report(runs: Sequence[Run], player: str | None = None) -> tuple[list[Table],
         shares = variance_shares(conditions, observations, name)
         if shares:
             tables.append(variance_table(name, shares))
+    if any(condition.side.run.stopping for condition in conditions):
+        tables = [dataclasses.replace(table, notes=(*table.notes, _STOPPED)) for table in tables]
     return tables, effects_figure(effects)
 
 

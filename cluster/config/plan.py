@@ -37,7 +37,8 @@ def players_of(config: Mapping[str, Any], suite: Suite, model: ModelSettings) ->
     Raises:
         UserError: there is no such player, or the model cannot play the suite.
     """
-    decoding, baselines = config["decoding"], config["baselines"] or []
+    # the configuration of an imported run has what its files said
+    decoding, baselines = config.get("decoding") or "free", config.get("baselines") or []
     try:
         built_in = built_in_players(suite)
     except (ValueError, OSError) as error:

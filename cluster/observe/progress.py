@@ -137,9 +137,9 @@ class Progress:
 def _stopping(state: StopState) -> str:
     """The decision, or how many there are and the first that is open."""
     if len(state.groups) == 1:
-        return state.lines()[0]
+        return state.decisions()[0]
     closed = sum(group.ended for group in state.groups)
-    return f"{closed} of {len(state.groups)} decisions made; {state.lines()[-1]}"
+    return f"{closed} of {len(state.groups)} decisions made; {state.decisions()[-1]}"
 
 
 def _tokens(counts: PlayerCounts) -> str:

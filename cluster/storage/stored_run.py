@@ -26,6 +26,7 @@ from evals.ledger.parts import Damage, LedgerChangedError, LedgerDamagedError, h
 from evals.ledger.records import check_plan, plan_from_table
 from evals.ledger.run_data import RunData
 from evals.stopping.outcomes import StopState
+from evals.summary.status import imported_stopping
 from evals.types import Episode
 
 T = TypeVar("T")
@@ -207,12 +208,17 @@ class Run:
         whole = RunData.of_ledger(self.planned, self.ledger, self.config, self.sessions, self.spent)
         state = self.stopping
         if state is None:
-            return whole
+            return dataclasses.replace(whole, stopping=imported_stopping(self.sessions))
         # What a decision did not take is neither missing nor scored: episodes that were under way when it fell finished
         # in the order of their length, and are no fair sample.
         not_needed = set(self.planned["episode_id"].to_pylist()) - state.needed
         needed = whole.without(not_needed)
-        return dataclasses.replace(needed, stopping=tuple(state.lines()), with_not_needed=self.planned)
+        return dataclasses.replace(
+            needed,
+            stopping=tuple(state.lines()),
+            cells_stop=state.rule.by == "cell",
+            with_not_needed=self.planned,
+        )
 
     @property
     def rule(self) -> StoredRule | None:

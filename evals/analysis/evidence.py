@@ -28,10 +28,13 @@ def evidence_table(first: Side, others: Sequence[Side], column: str | None = Non
     found: list[tuple[str, str, list[float]]] = []
     for other in others:
         for suite, mine, theirs in shared_measures(first, other, column):
-            if mine.bounded and theirs.bounded:
-                differences = _differences(mine, theirs)
-                if differences:
-                    found.append((f"{first.label} - {other.label}", f"{suite}: {mine.name}", differences))
+            if not (mine.bounded and theirs.bounded):
+                continue
+            # Where each cell stops by itself, games of all cells together are no sample of the plan.
+            apart = first.run.cells_stop or other.run.cells_stop
+            for cell, differences in _differences(mine, theirs, apart).items():
+                about = " ".join((f"{suite}: {mine.name}", *cell))
+                found.append((f"{first.label} - {other.label}", about, differences))
     if not found:
         return None
     e_values = [difference_capital(differences).e_value for *_, differences in found]
@@ -54,15 +57,15 @@ def evidence_table(first: Side, others: Sequence[Side], column: str | None = Non
     )
 
 
-def _differences(first: Measure, second: Measure) -> list[float]:
-    """Of each game, the mean difference over its pairs."""
+def _differences(first: Measure, second: Measure, apart: bool) -> dict[tuple[str, ...], list[float]]:
+    """Of each game the mean difference over its pairs; ``apart`` by cell, else in one cell without a name."""
     twins = {(one.cell, one.game, one.unit): one.value for one in second.observations}
-    games: defaultdict[Hashable, list[float]] = defaultdict(list)
+    cells: defaultdict[tuple[str, ...], defaultdict[Hashable, list[float]]] = defaultdict(lambda: defaultdict(list))
     for one in first.observations:
         twin = twins.get((one.cell, one.game, one.unit))
         if twin is not None:
-            games[one.game].append(one.value - twin)
-    return [math.fsum(pairs) / len(pairs) for pairs in games.values()]
+            cells[one.cell if apart else ()][one.game].append(one.value - twin)
+    return {cell: [math.fsum(pairs) / len(pairs) for pairs in games.values()] for cell, games in cells.items()}
 
 
 def _short(e_value: float) -> Cell:

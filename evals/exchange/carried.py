@@ -53,6 +53,7 @@ def carry_source(source: Source) -> dict[str, Any]:
         "began": source.began,
         "versions": dict(source.versions),
         "withheld": list(source.withheld),
+        "stopping": list(source.run.stopping),
         "unplayed": [{name: row[name] for name in PLANNED} for row in unplayed],
         "played": len(source.plan) - len(unplayed),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from evals.exchange.source import Source
 from evals.stats.intervals import UNBOUNDED, UNIT, Bounds, Estimate, clustered_error, mean_estimate, proportion_estimate
 from evals.suite_results import suite_measures
+from evals.summary.as_planned import overall_estimate
 from evals.summary.paired import Measure, Observation, column_measure
 
 CONFIDENCE = 0.95
@@ -52,7 +54,7 @@ def scores_of(source: Source) -> list[Score]:
         measures.append(credit)
     measures += [each for each in suite_measures(source.suite, source.run, source.player) if each.name != MAIN]
     with source.run.intervals():
-        scores = [score for measure in measures for score in _scores(measure)]
+        scores = [score for measure in measures for score in _scores(measure, source)]
     return [score for score in scores if known(score.estimate.mean) is not None]
 
 
@@ -61,11 +63,15 @@ def main_score(scores: Sequence[Score]) -> Score | None:
     return next((score for score in scores if score.metric == MAIN and not score.cell), None)
 
 
-def _scores(measure: Measure) -> Iterator[Score]:
+def _scores(measure: Measure, source: Source) -> Iterator[Score]:
     is_share = all(0 <= one.value <= 1 for one in measure.observations)
     bounds = UNIT if is_share else UNBOUNDED
     if measure.observations:
-        yield _score(measure, (), measure.observations, bounds)
+        overall = _score(measure, (), measure.observations, bounds)
+        if source.run.cells_stop:
+            estimate = overall_estimate(source.run, source.player, measure.observations)
+            overall = dataclasses.replace(overall, estimate=estimate, error=math.nan)
+        yield overall
     cells: defaultdict[tuple[str, ...], list[Observation]] = defaultdict(list)
     for one in measure.observations:
         cells[one.cell].append(one)

@@ -45,6 +45,8 @@ class RunData:
     """Names of the ledger's parts: as they never change, a ledger of the same names is the same."""
     stopping: tuple[str, ...] = ()
     """What the run's stopping rule says, a sentence for each decision; empty without a rule."""
+    cells_stop: bool = False
+    """Whether each cell stops by itself (``stop.by=cell``), after as many games as its outcomes ask for."""
     with_not_needed: pa.Table | None = None
     """The plan together with the games that a stopping rule did not need, which cost money too; None without a rule."""
     unlabeled: RunData | None = None

@@ -16,7 +16,8 @@ from evals.ledger.run_data import RunData, count_rows
 from evals.stats.intervals import Estimate
 from evals.suite import Suite, built_in_names
 from evals.suite_results import suite_measures, suite_results
-from evals.summary.paired import Measure, Observation, pooled_estimate
+from evals.summary.as_planned import overall_estimate
+from evals.summary.paired import Measure, Observation
 from evals.summary.reply_health import ReplyHealth, reply_health
 from evals.tables import Table
 from evals.types import stable_hash
@@ -203,7 +204,9 @@ class Reader:
                             about={
                                 key: [str(value) for value in pc.unique(whole[key]).to_pylist()] for key in _GAME[:3]
                             },
-                            scores=[self._score(measure) for measure in suite_measures(part, mine, player)],
+                            scores=[
+                                self._score(measure, mine, player) for measure in suite_measures(part, mine, player)
+                            ],
                             planned=count,
                             done=int(totals["done"]),
                             failed=int(totals["failed"]),
@@ -215,12 +218,11 @@ class Reader:
                     )
         return RunPart(name, run.settings, run.sessions, entries, tables)
 
-    def _score(self, measure: Measure) -> Score:
+    def _score(self, measure: Measure, run: RunData, player: str) -> Score:
         observations = measure.observations
         keys = tuple((one.cell, one.game, one.unit) for one in observations)
         values = array("d", (one.value for one in observations))
-        shares = all(value in (0.0, 1.0) for value in values)
-        estimate = pooled_estimate(observations, shares) if observations else Estimate(0.0, 0.0, 0.0, 0)
+        estimate = overall_estimate(run, player, observations) if observations else Estimate(0.0, 0.0, 0.0, 0)
         known = self._keys.setdefault(keys, keys)
         return Score(measure.name, estimate, values, known, measure.dimensions, measure.better)
 

@@ -107,10 +107,19 @@ class StopState:
             )
         return {"rule": self.rule.to_json(), "player": self.player, "stopped": self.stopped, "decisions": decisions}
 
-    def lines(self) -> list[str]:
-        """A sentence for each decision, what is still open last; then what spoils them."""
+    def decisions(self) -> list[str]:
+        """A sentence for each decision, what is still open last."""
         ordered = sorted(self.groups, key=lambda group: group.decision.open)
-        sentences = [sentence(self.rule, self.player, group) for group in ordered]
+        return [sentence(self.rule, self.player, group) for group in ordered]
+
+    def lines(self) -> list[str]:
+        """The decisions; then what limits, or spoils them."""
+        sentences = self.decisions()
+        if self.rule.by == "cell" and len(self.groups) > 1:
+            sentences.append(
+                "each cell stops by itself: tables that join cells weigh each by the games that it took, and their intervals "
+                "hold for no mean of the plan"
+            )
         if self.beyond:
             rule = self.rule
             sentences.append(

@@ -66,7 +66,7 @@ def interactions(conditions: Sequence[Condition], observations: Measured, measur
                     name = (cell, unit, square)
                     together.append(Observation((), game, name, both[key] + none[key]))
                     alone.append(Observation((), game, name, first[key] + second[key]))
-            effects = paired_effects(sorted(together, key=repr), alone)
+            effects = paired_effects(sorted(together, key=repr), alone, span=2)
             found += [_of(effect, f"{one}={value} and {other}={other_value}", "", "") for effect in effects]
     return found
 

@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 
 from evals.ledger.run_data import RunData
 from evals.stats.intervals import Estimate, proportion_estimate
-from evals.summary.paired import puzzle_of
+from evals.summary.as_planned import overall_estimate
+from evals.summary.paired import column_measure, puzzle_of
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,11 @@ def overview(run: RunData) -> Iterator[Line]:
         puzzles = [puzzle_of(*values) for values in zip(*of_puzzle, strict=True)]
         failed = pc.sum(pc.equal(mine["status"], "failed")).as_py() or 0
         with run.intervals():
-            success = proportion_estimate([bool(won) for won in mine["success"].to_pylist()], puzzles)
+            if run.cells_stop:
+                part = run.of(suite)
+                success = overall_estimate(part, player, column_measure(part, player).observations)
+            else:
+                success = proportion_estimate([bool(won) for won in mine["success"].to_pylist()], puzzles)
         yield Line(
             suite=suite,
             player=player,

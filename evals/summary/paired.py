@@ -82,8 +82,10 @@ class Effect:
     """Standard error of the difference between pairs; nan for a single game, or independent games."""
 
 
-def paired_effects(first: Iterable[Observation], second: Iterable[Observation]) -> list[Effect]:
+def paired_effects(first: Iterable[Observation], second: Iterable[Observation], span: int = 1) -> list[Effect]:
     """Mean difference over pairs of the same cell, game and unit; cells in the order of the first side.
+
+    Values from 0 to ``span`` are taken for successes or scores, or for sums of so many of them, which no value can leave.
 
     The interval is clustered by game. p is exact under "which side is which does not matter in any game" (a sign-flip test
     of the games' summed differences; with one pair of successes a game it is McNemar's exact test).
@@ -100,7 +102,7 @@ def paired_effects(first: Iterable[Observation], second: Iterable[Observation]) 
             pairs[one.cell].append((one.value, twin, one.game))
     for cell, *_ in others:
         alone[cell] += 1
-    return [_paired(cell, found, alone[cell]) for cell, found in pairs.items()]
+    return [_paired(cell, found, alone[cell], span) for cell, found in pairs.items()]
 
 
 def independent_effects(first: Iterable[Observation], second: Iterable[Observation]) -> list[Effect]:
@@ -280,16 +282,18 @@ def column_measure(run: RunData, player: str, column: str = "success") -> Measur
 # --- pairs -----------------------------------------------------------------------------------------------------------
 
 
-def _paired(cell: tuple[str, ...], pairs: Sequence[tuple[float, float, Hashable]], left_out: int) -> Effect:
+def _paired(cell: tuple[str, ...], pairs: Sequence[tuple[float, float, Hashable]], left_out: int, span: int) -> Effect:
     firsts, seconds, games = zip(*pairs, strict=True)
     differences = [first - second for first, second in zip(firsts, seconds, strict=True)]
     values = list(itertools.chain.from_iterable(zip(firsts, seconds, strict=True)))
-    if all(value in (0.0, 1.0) for value in values):
-        estimate, error = _share_difference(differences, games)
+    are_within = min(values) >= 0 and max(values) <= span
+    if are_within and all(value.is_integer() for value in values):
+        estimate, error = _share_difference([each / span for each in differences], games)
+        mean, low, high = (span * end for end in (estimate.mean, estimate.low, estimate.high))
+        estimate, error = Estimate(mean, low, high, estimate.n), span * error
     else:
-        # Scores between 0 and 1 differ by at most 1; of other measures no bound is known.
-        are_scores = min(values) >= 0 and max(values) <= 1
-        bounds = (-1.0, 1.0) if are_scores else UNBOUNDED
+        # Scores differ by at most their span; of other measures no bound is known.
+        bounds = (float(-span), float(span)) if are_within else UNBOUNDED
         estimate, error = _mean_difference(differences, games, bounds)
     return Effect(
         cell,
@@ -366,6 +370,10 @@ def _can_be_exact(counts: Mapping[float, int], total: float) -> bool:
 
 def _exact_p(counts: Mapping[float, int], observed: float, total: float) -> float:
     """Sums of whole numbers: the distribution is a convolution of binomials, one for each size of difference."""
+    if len(counts) == 1:
+        # of one size, however large, only the number of positive ones matters
+        [(size, count)] = counts.items()
+        counts, observed, total = {1.0: count}, observed / size, total / size
     positive = _positive_sums({int(size): count for size, count in counts.items()})
     extreme = np.abs(2 * np.arange(len(positive)) - total) >= observed - 1e-9
     return float(min(1.0, positive[extreme].sum()))
@@ -417,12 +425,13 @@ def _independent(cell: tuple[str, ...], first: Sequence[Observation], second: Se
     return Effect(cell, one.mean, other.mean, difference_estimate(one, other), _shuffle_p(first, second), games, 0)
 
 
-def pooled_estimate(side: Sequence[Observation], shares: bool) -> Estimate:
+def pooled_estimate(side: Sequence[Observation], shares: bool, confidence: float = 0.95) -> Estimate:
     """Mean with its interval, clustered by game; of ``shares`` as a proportion."""
     values, games = [one.value for one in side], [one.game for one in side]
     if shares:
-        return proportion_estimate([value > 0 for value in values], games)
-    return mean_estimate(values, games, bounds=UNIT if min(values) >= 0 and max(values) <= 1 else UNBOUNDED)
+        return proportion_estimate([value > 0 for value in values], games, confidence)
+    bounds = UNIT if min(values) >= 0 and max(values) <= 1 else UNBOUNDED
+    return mean_estimate(values, games, confidence, bounds)
 
 
 def _mean_of_cells(cells: Sequence[Sequence[Observation]], shares: bool) -> Estimate:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from evals.summary.failures import Cause
+
+IMPORTED_STOPPING: Final = "imported_stopping"
+"""In a session: what the stopping rule of an imported run said, a sentence for each decision, one a line."""
 
 
 def status_lines(
@@ -64,6 +67,17 @@ def imported_lines(sessions: Sequence[Mapping[str, Any]]) -> list[str]:
     if unchecked:
         lines.append(f"{unchecked_scores(unchecked).capitalize()}.")
     return lines
+
+
+def imported_stopping(sessions: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """What the stopping rules of imported runs said, each sentence once.
+
+    The number of games was chosen by looking at them, so the run's intervals must hold for that.
+    """
+    found: dict[str, None] = {}
+    for session in sessions:
+        found |= dict.fromkeys(str(session.get(IMPORTED_STOPPING) or "").splitlines())
+    return tuple(found)
 
 
 def unchecked_scores(episodes: int) -> str:

@@ -418,7 +418,7 @@ def test_imports_step_by_step(said, monkeypatch, tmp_path):
 
     names = "check_scores ledger_rows make_suite stored_sections planned_episode"
     facts = Thing(said, "facts", versions={"v": "1"}, began="today", suite={"s": 1}, suite_version=3, withheld=[])
-    facts.model, facts.decoding = {"name": "m"}, "free"
+    facts.model, facts.decoding, facts.stopping = {"name": "m"}, "free", None
     facts.model_dump = lambda include, **how: said("-> dump", sorted(include), how) or {"history": {"x": "y"}}
     rows = pa.table({"episode_id": ["a", "b"], "session": ["", ""]})
     suite = SimpleNamespace(name="kumo", version=3)

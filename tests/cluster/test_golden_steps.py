@@ -388,7 +388,11 @@ def test_steps_of_scored_results(said, monkeypatch, tmp_path):
         state = None
         if lines is not None:
             state = SimpleNamespace(lines=lambda lines=lines: lines, stopped=stopped, to_json=lambda: {"rule": 1})
-        found = report._with_stopping(scored, SimpleNamespace(stopping=state, planned=range(1234)))
+        found = report._with_stopping(
+            scored,
+            SimpleNamespace(stopping=state, planned=range(1234)),
+            SimpleNamespace(stopping=("stopped elsewhere",)),
+        )
         said(found.status, found.warnings, found.parts, found.summary)
         said(*((table.name, table.notes) for table in found.tables))
     (tmp_path / "episodes").mkdir()

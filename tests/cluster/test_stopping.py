@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cluster.cli import main
 from cluster.commands import run as module
 from cluster.commands.compare import compare
 from cluster.commands.list_runs import list_runs
@@ -142,6 +143,31 @@ def test_list_and_figures_of_a_stopped_run_have_the_intervals_of_its_tables(deci
     values = [value for figure in suite_figures(suite, run.data) for series in figure.series for value in series.y]
     drawn = {(value.low, value.high) for value in values if isinstance(value, Estimate)}
     assert {(share["low"], share["high"]) for share in shares} <= drawn
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("form", "ending"), [("inspect", "*.eval"), ("every_eval_ever", "*.json")])
+def test_a_stopped_run_that_was_exported_and_imported_is_still_one(decided, form, ending, tmp_path, capsys):
+    def cli(*words):
+        with pytest.raises(SystemExit) as ended:
+            main([str(word) for word in words])
+        assert ended.value.code == 0
+
+    cli("export", decided, "--to", form, "--out", tmp_path / "out")
+    cli("import", *(tmp_path / "out").rglob(ending), "--out", tmp_path / "back")
+    capsys.readouterr()
+    cli("report", tmp_path / "back")
+    said = capsys.readouterr().out
+    assert "Stopped: decided after" in " ".join(said.split()) and "anytime-valid" in said
+    tables = [{each["name"]: each for each in summary(path)["tables"]} for path in (decided, tmp_path / "back")]
+    assert tables[0]["kumo_success"]["rows"] == tables[1]["kumo_success"]["rows"]
+    overall, *_ = compare([Run(tmp_path / "back")])
+    assert any("stopped: decided after" in note for note in overall.notes)
+    [row] = list_runs(tmp_path).rows
+    [original] = list_runs(decided.parent).rows
+    assert [each for each in row if isinstance(each, Estimate)] == [
+        each for each in original if isinstance(each, Estimate)
+    ]
 
 
 def test_a_comparison_of_a_stopped_run_has_evidence_that_holds_at_every_look(decided):

@@ -340,6 +340,12 @@ def test_modes_that_share_their_games_are_as_uncertain_as_one():
     assert (two.games, apart_too.games) == (12, 24)
 
 
+def test_one_absurd_difference_takes_no_memory():
+    """A file of others may tell any number of tokens; of one size of difference only the signs matter."""
+    assert sign_flip_p([2e10]) == 1 and sign_flip_p([3e12] * 5) == pytest.approx(2 / 32)
+    assert sign_flip_p([7.0] * 6 + [-7.0]) == pytest.approx(sign_flip_p([1.0] * 6 + [-1.0]))
+
+
 def test_a_table_of_effects_names_what_varies_and_what_does_not():
     effects = [an_effect("p", "CL", "1", "x", left_out=1200), an_effect("p", "SE", "1", "x", p=0.03, left_out=34)]
     (table,) = effects_tables("kinds", "Kinds", ("task", "level", "mode"), ("new", "old"), effects, ["Mind the gap."])

@@ -92,6 +92,15 @@ def test_effects_and_interactions_are_means_over_the_same_games(outcomes):
     assert figure.series[0].x == ("modality=text (against picture)", "history=2 (against all)")
 
 
+def test_two_changes_together_may_do_more_than_one_change_can():
+    """A difference of differences goes from -2 to 2, also where all sums that were seen are 0 or 1."""
+    lost = [False] * GAMES
+    conditions = study([lost, [False] + [True] * (GAMES - 1), lost, lost], TWO)
+    (together,) = interactions(conditions, measured(conditions), "coin: success")
+    assert together.difference.mean == pytest.approx(-(GAMES - 1) / GAMES)
+    assert -2 <= together.difference.low < -1, "not cut off at what a single difference can be"
+
+
 def test_one_change_at_a_time_has_effects_but_neither_interactions_nor_shares():
     won, lost = ["heads"] * GAMES, ["tails"] * GAMES
     sides = [side(lost, modality="picture", history="all"), side(won, modality="text", history="all")]
@@ -338,7 +347,10 @@ def test_a_report_tells_causes_effects_interactions_and_shares_in_this_order(mon
         *("study_split_history-all", "study_split_history-2", *(f"study_{kind}_coin_success" for kind in kinds))
     ]
     assert [row[:2] for row in tables[2].rows] == [("modality", "text"), ("history", "2")] and figure.series
-    study_command.report(["a"])
+    assert not any(study_command._STOPPED in table.notes for table in tables)
+    stopped = dataclasses.replace(sides[1], run=dataclasses.replace(sides[1].run, stopping=("stopped: decided",)))
+    sides[1] = stopped
+    assert all(study_command._STOPPED in table.notes for table in study_command.report(["a"])[0])
     assert asked[-1] == (["a"], None)
     monkeypatch.setattr(study_command, "sides_of", lambda runs, players: sides[:1])
     with pytest.raises(UserError, match="two runs or more"):

@@ -296,6 +296,21 @@ def test_a_model_that_played_twice_is_two_players_and_none_takes_the_score_of_th
     assert found.players == ("s (a)", "t (a)", "t (b)"), "of two of a model nobody knows which is meant"
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("model,a\ns,1\nt,2\ns,3\n", "line 4: 's' stands in line 2 already"),
+        ("model,a\nGPT-4o,1\ngpt-4o-2024-08-06,2\n", "line 3: 'gpt-4o-2024-08-06' stands in line 2 already"),
+        ("model,a,a\ns,1,2\n", "has two columns 'a'"),
+        ("model, model\ns,1\n", "has two columns 'model'"),
+    ],
+)
+def test_scores_that_contradict_each_other_are_refused(text, said, tmp_path):
+    (tmp_path / "scores.csv").write_text(text)
+    with pytest.raises(ValueError, match=said):
+        read_scores(tmp_path / "scores.csv")
+
+
 def test_relative_actions_are_of_games_whose_perfect_play_is_on_record():
     runs = [a_run("m"), a_run("n", success=False, optimal=None), a_run("n", index=1, difficulty="hard")]
     assert {each.name: dict(each.values) for each in measured_scores(runs, ())} == {

@@ -7,7 +7,7 @@ import io
 import itertools
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,10 +121,18 @@ def _scores_in(reader: csv.DictReader[str], path: Path) -> dict[str, dict[str, f
     columns = reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
     if "model" not in columns:
         raise ValueError(f"{path}: there is no column 'model'")
+    twice = [name for name, count in Counter(columns).items() if count > 1]
+    if twice:
+        raise ValueError(f"{path}: has two columns {twice[0]!r}; which one counts?")
+    lines: dict[str, int] = {}
+    """In which line a model stands, by the name that it is known by."""
     found: dict[str, dict[str, float]] = {name: {} for name in columns if name != "model"}
     for row in reader:
         line = f"{path}, line {reader.line_num}"
         model = _cell(row, "model")
+        earlier = lines.setdefault(_known(model), reader.line_num) if model else reader.line_num
+        if earlier != reader.line_num:
+            raise ValueError(f"{line}: {model!r} stands in line {earlier} already; which scores count?")
         for name, scores in found.items():
             text = _cell(row, name)
             if not text:
