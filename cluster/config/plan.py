@@ -22,7 +22,7 @@ def whole_plan(config: Mapping[str, Any]) -> tuple[Suite, ModelSettings, tuple[E
     Raises:
         UserError: something in it is unknown or invalid.
     """
-    suite, model = make_suite(config["suite"]), make_model(config["model"], config)
+    suite, model = make_suite(config["suite"]), make_model(config.get("model"), config)
     players = players_of(config, suite, model)
     try:
         with counting_pictures(picture_rule(model.engine)):

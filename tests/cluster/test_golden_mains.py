@@ -167,11 +167,12 @@ def test_mains_of_comparisons(said, monkeypatch, tmp_path):
     said.tried("no values", study.main, options(action="run", overrides=["a=[1,2]"], one_at_a_time=True))
     monkeypatch.undo()
     monkeypatch.setenv("COLUMNS", "100")
+    conditions = [SimpleNamespace(side=SimpleNamespace(run=SimpleNamespace(stopping=())))]
     monkeypatch.setattr(study, "sides_of", said.calls("sides_of", "sides"))
     names = "effects_table interactions_table variance_table split_table effects_figure"
     stand_ins(monkeypatch, said, study, names, text_twins=lambda conditions: [("p", "t"), ("q", "u")])
     monkeypatch.setattr(study, "pairs_of", said.calls("pairs_of", lambda picture, text: ["pair"] * (picture == "q")))
-    monkeypatch.setattr(study, "conditions_of", said.calls("conditions_of", "conditions"))
+    monkeypatch.setattr(study, "conditions_of", said.calls("conditions_of", conditions))
     monkeypatch.setattr(study, "measured", said.calls("measured", "observations"))
     for effects, together, shares in (({"a": 1, "b": 2}, ["i"], []), ({"b": 2}, [], ["v"]), ({}, [], [])):
         monkeypatch.setattr(study, "shared_names", lambda observations: ["a", "b", "c"])

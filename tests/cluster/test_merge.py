@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from cluster.commands import merge as merge_module
 from cluster.commands.merge import _joined_spending, merge
 from cluster.commands.report import score_run
+from cluster.config.plan import whole_plan
 from cluster.config.settings import load_settings
 from cluster.errors import UserError
 from cluster.stopping.registration import KEPT_AS, joined_registration
@@ -150,6 +151,13 @@ async def test_parts_that_differ_in_what_decides_the_answers_are_refused(play, t
     with pytest.raises(UserError, match=f"differ in {override.partition('=')[0]}$"):
         merge(tmp_path / "whole", [one, two])
     assert not (tmp_path / "whole").exists()
+
+
+def test_what_imported_files_say_of_a_run_is_planned_or_told_apart_from_a_suite():
+    suite = {"type": "kumo", "domains": ["medical"], "difficulties": ["easy"], "tasks_per_domain": 2, "repeats": 1}
+    assert len(whole_plan({"suite": suite, "model": {"name": "random"}})[2]) == 2
+    with pytest.raises(UserError, match=r"model\.name: is missing"):
+        whole_plan({"suite": suite})
 
 
 @pytest.mark.slow

@@ -172,7 +172,7 @@ def test_lines_and_panel(capsys, monkeypatch):
     lines = [f"{number} line" for number in range(3)]
     groups = [SimpleNamespace(ended=number < 2) for number in range(3)]
     decided = [
-        SimpleNamespace(groups=groups[:count], lines=lambda count=count: lines[: max(2, count)]) for count in (1, 3)
+        SimpleNamespace(groups=groups[:count], decisions=lambda count=count: lines[: max(2, count)]) for count in (1, 3)
     ]
     counts = {
         "turns": 5,

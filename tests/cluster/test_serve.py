@@ -686,7 +686,7 @@ class Decided:
     def needed(self) -> frozenset[str]:
         return frozenset() if self.served.records else frozenset(each.id for each in self.served.plan)
 
-    def lines(self) -> list[str]:
+    def decisions(self) -> list[str]:
         return ["decided"]
 
     def look(self) -> "Decided":

@@ -128,9 +128,13 @@ def test_a_pipe_in_place_of_a_file_is_refused(directory):  # noqa: F811
 def test_what_a_rule_did_not_need_is_left_out_of_scores_and_not_of_the_planned_money(directory):  # noqa: F811
     run = Run(directory.path)
     first = run.planned["episode_id"][0].as_py()
-    run.__dict__["stopping"] = SimpleNamespace(needed={first}, lines=lambda: ["decided"])
-    assert run.data.plan["episode_id"].to_pylist() == [first] and run.data.stopping == ("decided",)
-    assert len(run.data.with_not_needed) == len(run.planned) > 1
+    for by in ("run", "cell"):
+        rule = SimpleNamespace(by=by)
+        run.__dict__["stopping"] = SimpleNamespace(needed={first}, lines=lambda: ["decided"], rule=rule)
+        run.__dict__.pop("data", None)
+        assert run.data.plan["episode_id"].to_pylist() == [first] and run.data.stopping == ("decided",)
+        assert len(run.data.with_not_needed) == len(run.planned) > 1
+        assert run.data.cells_stop == (by == "cell")
 
 
 def test_timings_that_cannot_be_read_are_left_out_with_a_warning(directory, capsys):  # noqa: F811

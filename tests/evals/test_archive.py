@@ -310,7 +310,9 @@ def test_an_episode_whose_suite_is_missing_is_written_as_it_is_stored(tmp_path):
     written = export(index, [{}], tmp_path / "pages")
     shown = [episode for chunk, _ in episodes_of(tmp_path / "pages") for episode in chunk["episodes"]]
     assert len(shown) == len(calm_rows()[1]) == written.listed == written.opened
-    assert all("no suite of this name" in episode["notice"] and episode["steps"] for episode in shown)
+    assert all(
+        episode["notice"].startswith("Shown without the help of suite ") and episode["steps"] for episode in shown
+    )
     head, tail = read_chunk(tmp_path / "pages" / "data" / "columns.js")
     columns = unpacked(head["columns"], tail, head["rows"])
     lying = [columns["episode_id"][columns["at"].index(place)] for place in range(len(shown))]

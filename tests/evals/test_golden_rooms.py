@@ -90,7 +90,9 @@ def test_notes(tmp_path, capsys, monkeypatch):
         file.path.parent.mkdir()
     synced, locked = [], []
     monkeypatch.setattr(store, "_sync", synced.append)
-    monkeypatch.setattr(store.fcntl, "flock", lambda file, how: locked.append(how == store.fcntl.LOCK_EX))
+    monkeypatch.setattr(
+        store.fcntl, "flock", lambda file, how: locked.append(how == store.fcntl.LOCK_EX | store.fcntl.LOCK_NB)
+    )
     notes = [
         note.note_of({**STORED, "id": f"{number:016}", "tag": tag})
         for number, tag in enumerate(["=1", "'=2", "", "b", "b"])
