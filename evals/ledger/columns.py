@@ -133,7 +133,12 @@ class EpisodeRow(NamedTuple):
     completion_tokens: Annotated[int, Column(pa.int64(), "Sum over all turns, reasoning included.", "tokens")]
     reasoning_tokens: Annotated[int, Column(pa.int64(), "Of these, reasoning, where the engine says so.", "tokens")]
     cached_tokens: Annotated[int, Column(pa.int64(), "Prompt tokens that the prefix cache served.", "tokens")]
-    seconds: Annotated[float, Column(pa.float64(), "From the episode's beginning to its end.", "seconds")]
+    seconds: Annotated[
+        float,
+        Column(
+            pa.float64(), "From the episode's beginning to its end; in a study with people, those in sight.", "seconds"
+        ),
+    ]
     cost: Annotated[float, Column(pa.float64(), "Sum over all turns.", "currency of the prices", better="lower")]
     cut_off: Annotated[int, Column(pa.int32(), "Replies that ended before the model was done.", "replies")]
     session: Annotated[str, Column(pa.string(), "Which session of the run played the row: its `id` in versions.json.")]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envs.files import FileError
@@ -115,7 +116,10 @@ def _answers(journal: Journal, item: Item) -> list[Entry]:
 
 
 async def replayed(games: Games, episode: Episode, steps: Mapping[int, Entry]) -> Record:
-    """The record of a game that was played with these answers; one that they do not fit is a failed one."""
+    """The record of a game that was played with these answers; one that they do not fit is a failed one.
+
+    Its seconds are those for which the person had its questions in sight.
+    """
     session = Session(games.part(episode), episode)
     turn = await session.begin()
     while turn is not None:
@@ -128,5 +132,8 @@ async def replayed(games: Games, episode: Episode, steps: Mapping[int, Entry]) -
             turn = await session.fail(
                 PlayerError("the suite offers no options for this turn, so no person can play it")
             )
-    assert session.record is not None
-    return session.record
+    record = session.record
+    assert record is not None
+    # The session has measured how long this replay took.
+    in_sight = math.fsum(played.reply.seconds for played in record.turns)
+    return replace(record, seconds=in_sight)

@@ -15,7 +15,7 @@ from evals.people.seat import YES_NO
 from evals.people.study import STUDY, Plan
 from evals.stats.intervals import UNIT, mean_estimate
 from evals.summary.paired import Observation, column_measure, paired_effects
-from evals.tables import Cell, Table
+from evals.tables import Cell, Table, rounded
 
 KAPPA_NOTE = (
     "Fleiss' kappa = (observed - chance) / (1 - chance) over games that two people or more have finished: observed is the "
@@ -49,7 +49,7 @@ def _participant_row(taken: Taken, plan: Plan) -> tuple[Cell, ...]:
     pay = None
     if taken.finished:
         code = taken.participant.code
-        pay = round(plan.pay.of(share, steps), 2)
+        pay = rounded(plan.pay.of(share, steps), 2)  # cents are shown, whatever the amount
     return (
         taken.participant.person,
         code,

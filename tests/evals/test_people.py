@@ -553,6 +553,7 @@ async def test_everything_that_a_participant_did_is_counted_in_its_own_field(tmp
     )
     assert taken.begun and [record.outcome.success for record in taken.records] == [True, False]
     assert [[turn.reply.seconds for turn in record.turns] for record in taken.records] == [[4.0, 8.0], [1024.0]]
+    assert [record.seconds for record in taken.records] == [12.0, 1024.0], "those in sight, not those of the replay"
 
 
 def a_record(game, *replies, won=True, steps=1, done=True):
@@ -589,6 +590,18 @@ def test_the_table_of_participants_has_each_amount_in_its_column():
     assert "in EUR" in table.notes[0] and [each.begun for each in taken] == [True, True, False]
     assert {row[4] for row in participants_table(taken, Plan(**plan, kind="review")).rows} == {None}
     assert Pay(base=1, success=1, step=-1).of(0.5, 7) == 0, "nobody owes anything"
+
+
+@given(st.integers(0, 10_000_000))
+def test_pay_is_shown_to_the_cent(cents):
+    plan = {"settings": ("suite=toy",), "players_per_game": 1, "games_per_participant": 1}
+    person = Participant("person-a", "token a", "CODE a", ("g",))
+    taken = Taken(person, (), {}, 0, 0, True, 1.0, 0.0, 1, 0)
+    table = participants_table([taken], Plan(**plan, pay=Pay(base=cents / 100)))
+    whole, rest = divmod(cents, 100)
+    shown = table.to_markdown().splitlines()[4]
+    assert shown.endswith(f"| {whole}.{rest:02d} |")
+    assert float(table.to_csv().splitlines()[1].rpartition(",")[2]) == cents / 100
 
 
 def test_agreement_is_over_choices_in_games_of_one_turn_and_over_outcomes_in_longer_ones():
