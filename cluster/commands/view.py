@@ -136,16 +136,16 @@ class _Finder:
             plans = [*RUNS.glob("*/plan.parquet"), *RUNS.glob("*/*/plan.parquet")]
             paths = sorted(path.parent for path in plans)
         new = [path for path in paths if path not in self._known]
-        found = [self._view(Run(path)) for path in new]
+        found = [self._view(path) for path in new]
         return [viewed for viewed in found if viewed is not None]
 
-    def _view(self, run: Run) -> ViewedRun | None:
+    def _view(self, path: Path) -> ViewedRun | None:
         """What the viewer needs of a run; None, with a warning, for one that cannot be read and was not named."""
-        path = run.path
+        name = path.name
+        if not name or name in self._names:
+            name = str(path)
         try:
-            config = run.config
-            run.check_begun()
-            run.check_path()
+            viewed = _viewed(name, path)
         except UserError as error:
             if self._given:
                 raise
@@ -154,12 +154,22 @@ class _Finder:
                 self._told[path] = str(error)
             return None
         self._known.add(path)
-        name = path.name
-        if not name or name in self._names:
-            name = str(path)
         self._names.add(name)
-        suite = _suite_of(config["suite"])
-        return ViewedRun(name, path, suite, lambda: Run(path).data, _stopping_of(run), _writer_of(path))
+        return viewed
+
+
+def _viewed(name: str, path: Path) -> ViewedRun:
+    """What the viewer needs of a run.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    run = Run(path)
+    suite = _suite_of(run.config["suite"])
+    run.check_begun()
+    run.check_path()
+    reopen = functools.partial(_viewed, name, path)
+    return ViewedRun(name, path, suite, lambda: Run(path).data, _stopping_of(run), _writer_of(path), reopen)
 
 
 def _runs_in(path: Path) -> list[Path]:

@@ -17,7 +17,7 @@ from evals.notes.note import NoteError, new_note
 from evals.notes.store import NotesFile
 from evals.serving import AnyTextResponse
 from evals.viewer.index import EpisodeIndex
-from evals.viewer.runs import ViewedRun
+from evals.viewer.runs import NO_FILE, FileState, ViewedRun, file_state
 from evals.viewer.schema.notes import NotesAnswer
 
 MOST_POSTED = 64 * 2**10
@@ -34,13 +34,12 @@ class Posted(TypedDict):
     remove: str
 
 
-def _state_of(path: Path) -> tuple[int, int]:
-    """When a file was changed, and its size; zeros where there is none."""
+def _state_of(path: Path) -> FileState:
+    """The state of a file; ``NO_FILE`` where none can be looked at."""
     try:
-        status = path.stat()
+        return file_state(path)
     except OSError:
-        return 0, 0
-    return status.st_mtime_ns, status.st_size
+        return NO_FILE
 
 
 def _note_damage(run: ViewedRun, file: str, damage: Sequence[str]) -> None:
@@ -64,14 +63,15 @@ class ViewerNotes:
         self._index = index
         self._author = author
         self._refusal = refusal
-        self._seen: dict[int, tuple[int, int]] = {}
+        self._seen: dict[int, tuple[int, FileState]] = {}
+        """Of each run with notes: its ``beginning`` and the state of its file of notes when they were read."""
 
     def refresh(self) -> None:
         """Tell the list of tags that were added or removed since."""
         for number, run in enumerate(self._index.runs):
             file = NotesFile(run.path)
-            seen = _state_of(file.path)
-            if seen == self._seen.get(number, (0, 0)):
+            seen = run.beginning, _state_of(file.path)
+            if seen == self._seen.get(number, (run.beginning, NO_FILE)):
                 continue
             notes = file.read()
             self._index.set_tags(number, [(note.episode, note.tag) for note in notes.notes if note.tag])

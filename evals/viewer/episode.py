@@ -48,7 +48,7 @@ class Episodes:
 
     def __init__(self, index: EpisodeIndex) -> None:
         self._index = index
-        self._opened: OrderedDict[tuple[str, str, int], dict[str, Any]] = OrderedDict()
+        self._opened: OrderedDict[tuple[str, int], dict[str, Any]] = OrderedDict()
         self._lock = threading.Lock()
 
     def open(self, run: ViewedRun, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,15 +59,19 @@ class Episodes:
             row: Its row of the list.
 
         Raises:
-            LedgerChangedError: its part was merged into another one since the list was read.
+            LedgerChangedError: its part was merged into another one, or replaced, since the list was read.
             OSError, pyarrow.ArrowException: the part cannot be read.
         """
-        key = (run.name, row["episode_id"], row["attempt"])
+        key = (run.name, row["id"])  # another run that takes the place of this one has other rows
         with self._lock:
             if key in self._opened:
                 self._opened.move_to_end(key)
                 return self._opened[key]
-        shown = show_episode(run, stored_row(*self._index.place_of(row["id"])))
+        path, place = self._index.place_of(row["id"])
+        stored = stored_row(path, place)
+        if (stored["episode_id"], stored["attempt"]) != (row["episode_id"], row["attempt"]):
+            raise LedgerChangedError(path.name)  # another run has just taken the place of this one
+        shown = show_episode(run, stored)
         with self._lock:
             self._opened[key] = shown
             while len(self._opened) > EPISODES_KEPT:

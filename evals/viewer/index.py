@@ -16,14 +16,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from evals.ledger.parts import LedgerChangedError
 from evals.ledger.run_data import count_rows
 from evals.viewer.filters import CAUSE, CHOICES, GAME, PARTNER, TAG, Filter, order_of
 from evals.viewer.runs import (
     LISTED,
     LISTED_SCHEMA,
+    NO_FILE,
+    PLAN,
+    REPLACED,
     Arrivals,
+    FileState,
     ViewedRun,
     arrivals,
+    file_names,
+    file_state,
     read_plan,
     unread_parts,
 )
@@ -81,32 +88,73 @@ class EpisodeIndex:
     def refresh(self) -> bool:
         """Read what the runs' ledgers hold that was not read yet; whether there was anything."""
         before = self.version
-        for number, run in enumerate(self.runs):
-            if run.planned and not (run.path / "plan.parquet").exists():
-                self._note_gone(run)
-                continue
-            paths = unread_parts(run)
-            if paths or not run.planned:
-                self._read_parts(number, paths)
+        for number in range(len(self.runs)):
+            trouble = ""
+            try:
+                if not self._look(number):
+                    # Its rows stay in the list, and opening one says so, too.
+                    trouble = f"the run is no longer in {self.runs[number].path}"
+            except Exception as error:  # one run, which may be anybody's, must not hide the others
+                trouble = f"{type(error).__name__}: {error}"
+                self.runs[number].waiting = 0
+            self._note_trouble(self.runs[number], trouble)
         return self.version != before
 
-    def _read_parts(self, number: int, paths: Sequence[Path]) -> None:
-        """Read some parts of a run, and its plan the first time; what prevents it is noted as damage."""
+    def _look(self, number: int) -> bool:
+        """Read what is new of a run, and all of it anew if it is another run than before; whether it is still there."""
         run = self.runs[number]
-        try:
-            plan = read_plan(run)
-            if not run.planned:
-                self._note_plan(number, plan)
-            for found in arrivals(run, paths, plan):
-                self._insert(number, found)
-        except Exception as error:  # one run, which may be anybody's, must not hide the others
-            run.damage["plan.parquet"] = f"{type(error).__name__}: {error}"
+        state = file_state(run.path / PLAN)
+        if run.plan is not None and state == NO_FILE:
+            return False
+        if run.plan is not None and state != run.plan:
+            run = self._begin_anew(number)
+        # Before the parts are looked for: a merged part is there before those that it replaces are removed.
+        there = file_names(run)
+        gone = [name for name, part in run.parts.items() if part != REPLACED and name not in there]
+        for name in run.unreadable.keys() - there:
+            run.forget_damage(name)
+        self._read_parts(number, state)
+        lost = [name for name in gone if run.parts[name] != REPLACED]
+        if lost:  # which of the other rows count may depend on theirs
+            self._begin_anew(number)
+            self._read_parts(number, state)
+        return True
 
-    def _note_gone(self, run: ViewedRun) -> None:
-        """Say that a run was deleted or moved; its rows stay in the list, and opening one says so, too."""
-        if "plan.parquet" not in run.damage:
-            run.damage["plan.parquet"] = f"the run is no longer in {run.path}"
+    def _read_parts(self, number: int, state: FileState) -> None:
+        """Read the parts of a run that were not read yet, and its plan (of this state) the first time."""
+        run = self.runs[number]
+        paths = unread_parts(run)
+        if run.plan is not None and not paths:
+            return
+        run.waiting = len(paths)
+        plan = read_plan(run)
+        if run.plan is None:
+            self._note_plan(number, plan)
+            run.plan = state
+        for found in arrivals(run, paths, plan):
+            self._insert(number, found)
+
+    def _begin_anew(self, number: int) -> ViewedRun:
+        """Drop all that was read of a run; the run that is in its folder now."""
+        if not self.runs[number].is_emptied:
+            self.runs[number] = self.runs[number].emptied()
+            cursor = self._database.cursor()
+            cursor.begin()
+            for table in ("episodes", "planned", "tags"):
+                cursor.execute(f"DELETE FROM {table} WHERE run = ?", [number])
+            cursor.commit()
             self.version += 1
+        self.runs[number] = self.runs[number].reopened()
+        return self.runs[number]
+
+    def _note_trouble(self, run: ViewedRun, trouble: str) -> None:
+        """Say why a run cannot be read at the moment, in place of what was said before; empty where it can."""
+        if trouble == run.damage.get(PLAN, ""):
+            return
+        run.damage.pop(PLAN, None)
+        if trouble:
+            run.damage[PLAN] = trouble
+        self.version += 1
 
     def _note_plan(self, number: int, plan: pa.Table) -> None:
         run = self.runs[number]
@@ -121,7 +169,8 @@ class EpisodeIndex:
         run, first, size = self.runs[number], len(self._parts), self._size
         cursor = self._database.cursor()
         self._parts += [run.path / "episodes" / name for name in found.parts]
-        gone = [run.parts[name] for name in found.replaced if run.parts.get(name, -1) >= 0]
+        known = [name for name in found.replaced if run.parts.get(name, REPLACED) != REPLACED]
+        gone = [run.parts[name] for name in known]
         ids = pa.array(np.arange(size, size + len(found.rows)), pa.int32())
         cursor.register("arriving", found.rows.append_column("id", ids))
         columns = ", ".join(f'"{name}"' for name in LISTED)
@@ -140,6 +189,9 @@ class EpisodeIndex:
         cursor.commit()
         cursor.unregister("arriving")
         run.parts.update({name: first + place for place, name in enumerate(found.parts)})
+        for name in known:
+            run.parts[name] = REPLACED
+            run.forget_damage(name)
         self._size += len(found.rows)
         self.version += 1
 
@@ -295,9 +347,16 @@ class EpisodeIndex:
         return row
 
     def place_of(self, row: int) -> tuple[Path, int]:
-        """The part that holds a row of the list, and the row's number in it."""
+        """The part that holds a row of the list, and the row's number in it.
+
+        Raises:
+            LedgerChangedError: the row is no longer in the list.
+        """
         with self._read("SELECT part, place FROM episodes WHERE id = ?", [row]) as rows:
-            part, place = rows.fetchone() or (-1, -1)
+            found = rows.fetchone()
+        if found is None:
+            raise LedgerChangedError(f"of row {row}")
+        part, place = found
         return self._parts[part], place
 
     def same_game(self, row: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from evals.results.entries import Outline, Reader, RunPart, outline_of
 from evals.results.overview import Overview
 from evals.viewer.difficulty import shown_curves
 from evals.viewer.index import EpisodeIndex
-from evals.viewer.runs import ViewedRun
+from evals.viewer.runs import ReadSoFar, ViewedRun
 from evals.viewer.schema.results import DifficultyCurve
 
 PAUSE: Final = 10
@@ -23,7 +23,7 @@ PAUSE: Final = 10
 class _Read:
     """A run as it was read."""
 
-    parts: frozenset[str]
+    seen: ReadSoFar
     part: RunPart
     outline: Outline
     titles: Mapping[str, str]
@@ -92,8 +92,11 @@ class Results:
             return self._overview[1]
 
     def _read(self, run: ViewedRun) -> None:
-        parts, known = frozenset(run.parts), self._known.get(run.name)
-        if known is not None and (known.parts == parts or time.monotonic() < known.again):
+        seen, known = run.read_so_far, self._known.get(run.name)
+        if known is not None and known.seen[0] != run.beginning:  # another run has taken its place
+            known = None
+            del self._known[run.name]
+        if known is not None and (known.seen == seen or time.monotonic() < known.again):
             return
         start = time.monotonic()
         try:
@@ -107,4 +110,4 @@ class Results:
         titles = {each.name: each.title or each.name for each in suite.parts}
         curves = shown_curves(run.name, data, suite)
         end = time.monotonic()
-        self._known[run.name] = _Read(parts, part, outline, titles, curves, end + PAUSE * (end - start))
+        self._known[run.name] = _Read(seen, part, outline, titles, curves, end + PAUSE * (end - start))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import errno
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +16,7 @@ from evals.ledger.check import CHECKED, PLANNED, check_rows
 from evals.ledger.columns import COLUMNS
 from evals.ledger.lease import read_fence
 from evals.ledger.parts import (
+    Damage,
     LedgerChangedError,
     LedgerDamagedError,
     LedgerPart,
@@ -27,6 +30,16 @@ from evals.suite import Suite
 LISTED = tuple(name for name in COLUMNS if name not in ("turns", "session"))
 """The columns of the ledger that the list of episodes knows."""
 LISTED_SCHEMA = pa.schema({name: COLUMNS[name].type for name in LISTED})
+
+PLAN = "plan.parquet"
+REPLACED = -1
+"""In place of a part's number: its rows are in a merged part."""
+
+FileState = tuple[int, int, int]
+"""Number, time of change and size of a file: what differs once it was written again, or another one took its place."""
+NO_FILE: FileState = (0, 0, 0)
+ReadSoFar = tuple[int, frozenset[str]]
+"""``ViewedRun.beginning`` and the names of the parts."""
 
 ROWS_AT_FIRST = 1_000
 ROWS_AT_ONCE = 80_000
@@ -47,13 +60,55 @@ class ViewedRun:
     """What the run's stopping rule says now, a sentence for each decision; nothing for a run without one."""
     writer: Callable[[], str] = str
     """Whether its driver is at work, silent, gone or done; empty for a run that nobody has ever played."""
+    reopen: Callable[[], ViewedRun] | None = None
+    """Makes the run that is in the folder now, once another one has taken its place."""
+    plan: FileState | None = None
+    """Of the plan that was read; None before."""
     planned: int = 0
     parts: dict[str, int] = field(default_factory=dict)
-    """Names of the parts that were read, with their numbers."""
+    """Names of the parts that were read, with their numbers or ``REPLACED``."""
     damage: dict[str, str] = field(default_factory=dict)
     """What of the run cannot be shown, by file name."""
+    unreadable: dict[str, FileState] = field(default_factory=dict)
+    """Damaged parts as they were; ``NO_FILE`` for those that may be sound, and are read again at each look."""
     waiting: int = 0
     """Parts that are there and were not read yet."""
+    beginning: int = 0
+    """How often the folder was read from the beginning again, since another run was in it."""
+
+    @property
+    def read_so_far(self) -> ReadSoFar:
+        """What others compare to know whether they must read the run again."""
+        return self.beginning, frozenset(self.parts)
+
+    @property
+    def is_emptied(self) -> bool:
+        """Whether all that was read has been dropped, and the run that is in the folder now is not open yet."""
+        return self.plan == NO_FILE
+
+    def emptied(self) -> ViewedRun:
+        """The same folder, of which nothing is known."""
+        # Something waits there, or the page would take a run without episodes for a finished one.
+        beginning = self.beginning + 1
+        return dataclasses.replace(
+            self, plan=NO_FILE, planned=0, parts={}, damage={}, unreadable={}, waiting=1, beginning=beginning
+        )
+
+    def reopened(self) -> ViewedRun:
+        """The run that is in the folder now; nothing of it is read yet."""
+        run = self.reopen() if self.reopen is not None else self
+        return dataclasses.replace(run, plan=None, waiting=self.waiting, beginning=self.beginning)
+
+    def note_damage(self, part: str, damage: Damage, state: FileState) -> None:
+        """Say that a part cannot be read; ``state`` is that of its file before it was tried."""
+        self.damage[part] = damage.reason
+        self.unreadable[part] = NO_FILE if damage.may_be_sound else state
+
+    def forget_damage(self, part: str) -> None:
+        """Take back what was said of a part: it can be read now, or is no longer needed, or is gone."""
+        self.unreadable.pop(part, None)
+        self.damage.pop(part, None)
+        self.damage.pop(_some_rows(part), None)
 
 
 @dataclass(frozen=True)
@@ -66,20 +121,54 @@ class Arrivals:
     replaced: frozenset[str]
 
 
+def file_state(path: Path) -> FileState:
+    """The state of a file; ``NO_FILE`` where there is none.
+
+    Raises:
+        OSError: it cannot be looked at.
+    """
+    try:
+        status = path.stat()
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            raise
+        return NO_FILE
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def file_names(run: ViewedRun) -> frozenset[str]:
+    """The files in the folder of the run's parts.
+
+    Raises:
+        OSError: it cannot be looked at.
+    """
+    try:
+        return frozenset(path.name for path in (run.path / "episodes").iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return frozenset()
+
+
 def read_plan(run: ViewedRun) -> pa.Table:
     """What the run planned: ids and coordinates.
 
     Raises:
         OSError, pyarrow.ArrowException: there is no plan that can be read.
     """
-    return read_parquet(run.path / "plan.parquet", ("episode_id", *PLANNED))
+    return read_parquet(run.path / PLAN, ("episode_id", *PLANNED))
 
 
 def unread_parts(run: ViewedRun) -> list[Path]:
-    """Parts that were not read yet, the latest first: a merged part comes after those that it replaces."""
-    known = run.parts.keys() | run.damage.keys()
-    paths = (run.path / "episodes").glob("*.parquet")
-    return sorted((path for path in paths if path.name not in known), key=part_order, reverse=True)
+    """Parts that were not read yet, or have changed since they could not be read; the latest first.
+
+    A merged part comes after those that it replaces.
+    """
+    paths = []
+    for path in (run.path / "episodes").glob("*.parquet"):
+        was = run.unreadable.get(path.name, NO_FILE)
+        is_known_damage = was != NO_FILE and was == file_state(path)
+        if path.name not in run.parts and not is_known_damage:
+            paths.append(path)
+    return sorted(paths, key=part_order, reverse=True)
 
 
 def arrivals(run: ViewedRun, paths: Sequence[Path], plan: pa.Table) -> Iterator[Arrivals]:
@@ -91,18 +180,21 @@ def arrivals(run: ViewedRun, paths: Sequence[Path], plan: pa.Table) -> Iterator[
     for path in paths:
         run.waiting -= 1
         if path.name in replaced:
-            run.parts.setdefault(path.name, -1)
+            run.parts.setdefault(path.name, REPLACED)
+            run.forget_damage(path.name)
             continue
+        state = file_state(path)
         try:
             part = describe_part(path)
             if not fence.admits(path.name, part.lease):
                 continue  # of a driver that had lost the run; looked at again, as this fence may be out of date
             found.append((part, _rows(part)))
+            run.forget_damage(path.name)
             replaced |= part.replaces
         except LedgerChangedError:
             continue  # it was merged into another one, which the next look finds
         except LedgerDamagedError as error:
-            run.damage[path.name] = error.damage[0].reason
+            run.note_damage(path.name, error.damage[0], state)
         if sum(len(rows) for _, rows in found) >= enough:
             yield _checked(run, found, plan)
             found, enough = [], ROWS_AT_ONCE
@@ -120,7 +212,7 @@ def _checked(run: ViewedRun, found: Sequence[tuple[LedgerPart, pa.Table]], plan:
     tables = [rows for _, rows in found]
     checked = check_rows([rows.select(CHECKED) for rows in tables], names, plan)
     for number, reasons in _by_part(checked.problems).items():
-        run.damage[f"{names[number]}: some rows"] = "; ".join(reasons)
+        run.damage[_some_rows(names[number])] = "; ".join(reasons)
     part_of = np.repeat(np.arange(len(names)), [len(rows) for rows in tables])
     rows = pa.concat_tables(tables).append_column("part", pa.array(part_of, pa.int32()))
     sound = rows.filter(pa.array(checked.sound))
@@ -128,6 +220,11 @@ def _checked(run: ViewedRun, found: Sequence[tuple[LedgerPart, pa.Table]], plan:
     for part, _ in found:
         replaced.update(part.replaces)
     return Arrivals(names, sound, frozenset(replaced))
+
+
+def _some_rows(part: str) -> str:
+    """The entry of a part's damage that does not concern all of it."""
+    return f"{part}: some rows"
 
 
 def _by_part(problems: Sequence[tuple[int, str]]) -> dict[int, list[str]]:

@@ -42,7 +42,7 @@ REFRESH_SECONDS = 2.0
 CLOSE_SECONDS = 5.0
 """How long ending waits for a ledger that is being read."""
 UNFINISHED_SECONDS = 10.0
-"""Between a page's looks at runs that nobody plays at the moment."""
+"""Between a page's looks at runs that nobody plays at the moment, or that cannot be read whole."""
 SMALLEST_PACKED = 1_000
 """Bytes: a shorter answer is not compressed."""
 PACKING = 4
@@ -132,7 +132,7 @@ class Viewer:
         known = {"version": self.index.version, "loaded": self.loaded, "trouble": self.trouble}
         runs = self.index.status()
         changing = not self.loaded or self.searches.running or any(run["live"] or run["waiting"] for run in runs)
-        unfinished = any(run["done"] + run["failed"] < run["planned"] for run in runs)
+        unfinished = any(run["damage"] or run["done"] + run["failed"] < run["planned"] for run in runs)
         again = REFRESH_SECONDS if changing else UNFINISHED_SECONDS if unfinished else 0
         return AnyTextResponse({**known, "again": again, "runs": runs})
 
@@ -240,8 +240,10 @@ class Viewer:
                 return self.episodes.open(run, row)
             except LedgerChangedError:  # its part was merged into another one meanwhile
                 self.refresh()
-                row = self.index.find(run.name, row["episode_id"], row["attempt"]) or row
-                return self.episodes.open(run, row)
+                found = self.index.find(run.name, row["episode_id"], row["attempt"])
+                if found is None:
+                    raise  # another run has taken the place of this one
+                return self.episodes.open(self.index.runs[self.index.run_number(run.name)], found)
         except LedgerChangedError as error:
             raise HTTPException(410, f"{run.path}: the file {error} of the ledger is no longer there") from error
         except (OSError, ValueError, pa.ArrowException) as error:

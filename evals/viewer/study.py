@@ -31,6 +31,7 @@ from evals.study.variance import variance_shares
 from evals.summary.paired import Effect, holm
 from evals.viewer.cache import kept
 from evals.viewer.index import EpisodeIndex
+from evals.viewer.runs import ReadSoFar
 from evals.viewer.schema.results import Interval
 from evals.viewer.schema.study import Study, StudyCell, StudyCondition, StudyEffect, StudyLosses, StudySource
 
@@ -51,27 +52,32 @@ class StudyPage:
     def __init__(self, index: EpisodeIndex) -> None:
         """Nothing is read yet."""
         self._index = index
-        self._seen: list[frozenset[str]] = []
+        self._seen: list[ReadSoFar] = []
         self._conditions: list[Condition] = []
         self._trouble = "the runs have not been read yet"
         self._pairs: dict[tuple[str, str], list[Pair]] = {}
+        self._tagged: set[int] = set()
+        """Numbers of the runs whose games have tags."""
         self._answers: dict[str, Study] = {}
         self._lock = threading.Lock()
 
     def refresh(self) -> None:
         """Read the runs again if any has grown, and tag the games behind the shares."""
-        seen = [frozenset(run.parts) for run in self._index.runs]
+        seen = [run.read_so_far for run in self._index.runs]
         if seen == self._seen:
             return
         with self._lock:
             self._seen, self._answers, self._pairs = seen, {}, {}
             # A single run, which may have a million episodes, is no study: it need not be opened.
             sides = self._sides() if len(seen) > 1 else ()
+            tagged_before, self._tagged = self._tagged, set()
             try:
                 self._conditions, self._trouble = conditions_of(list(sides)), ""
                 self._read_pairs()
             except Exception as error:  # runs may be of anybody: whatever is wrong, they are no study
                 self._conditions, self._trouble = [], str(error)
+            for number in tagged_before - self._tagged:
+                self._index.set_tags(number, [], SOURCE)
 
     def routes(self) -> list[Route]:
         """What the viewer's server answers beside its own."""
@@ -108,7 +114,9 @@ class StudyPage:
             pairs = pairs_of(picture, text)
             self._pairs[picture.side.name, text.side.name] = pairs
             tags = [(pair.episode, TAGS[pair.cause]) for pair in pairs if pair.cause]
-            self._index.set_tags(numbers[picture.side.name], tags, SOURCE)
+            number = numbers[picture.side.name]
+            self._index.set_tags(number, tags, SOURCE)
+            self._tagged.add(number)
 
     # --- what is shown ---
 

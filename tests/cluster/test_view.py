@@ -3,6 +3,7 @@
 import os
 import re
 import select
+import shutil
 import signal
 import socket
 import time
@@ -18,7 +19,11 @@ from cluster.cli import main
 from cluster.commands.view import _Finder, _stopping_of
 from cluster.errors import UserError
 from evals.ledger.parts import LedgerChangedError, LedgerDamagedError
-from tests.viewer_runs import calm_rows, write_run
+from evals.players import OraclePlayer
+from evals.suites.kumo import KumoSuite
+from evals.viewer.index import EpisodeIndex
+from evals.viewer.server import Viewer
+from tests.viewer_runs import KUMO, calm_rows, rows_of, write_run
 
 
 @pytest.fixture
@@ -122,6 +127,28 @@ def test_a_run_that_is_still_being_copied_is_named_once_and_shown_when_it_is_the
     (path / "config.yaml").write_text(whole)
     [found] = find()
     assert found.name == "one" and find() == []
+
+
+def test_a_run_that_takes_the_place_of_another_is_shown_with_its_own_suite(tmp_path):
+    path = write_run(tmp_path / "run", *calm_rows())
+    viewer = Viewer(EpisodeIndex(_Finder([path])()))
+    viewer.refresh()
+    before = viewer.results.results("")["boards"]
+    shutil.rmtree(path)
+    kumo = KumoSuite(domains=["medical"], difficulties=["easy"], tasks_per_domain=1)
+    write_run(path, *rows_of(kumo, {"oracle": OraclePlayer()}), {"type": "kumo", **KUMO, "tasks_per_domain": 1})
+    whole = (path / "config.yaml").read_text()
+    (path / "config.yaml").unlink()  # as it is while the folder is copied
+    viewer.refresh()
+    [run] = viewer.index.status()
+    assert "no config.yaml" in " ".join(run["damage"]) and run["players"] == [] and run["done"] == 0
+    (path / "config.yaml").write_text(whole)
+    viewer.refresh()
+    [run] = viewer.index.status()
+    assert (run["players"], run["done"], run["damage"]) == (["oracle"], run["planned"], [])
+    boards = viewer.results.results("")["boards"]
+    assert len(before) == 3 and [board["suite"] for board in boards] == ["kumo"]
+    assert [part.name for part in viewer.index.runs[0].suite().parts] == ["kumo"]
 
 
 def test_runs_of_one_name_are_told_apart(tmp_path, served):

@@ -29,10 +29,11 @@ from evals.conversation import Record
 from evals.ledger.parts import Damage, LedgerDamagedError, write_part
 from evals.ledger.records import plan_to_table, records_to_table
 from evals.live import Began, Ended, Numbers, PlayedLine
+from evals.notes.web import ViewerNotes
 from evals.suites.kidgym import rerender_episode
 from evals.types import Episode, Outcome
 from evals.viewer import episode as of_episode
-from evals.viewer import index, runs, schema
+from evals.viewer import index, runs, schema, server
 from evals.viewer.episode import show_episode, stored_row, whole
 from evals.viewer.filters import CAUSE, filter_of
 from evals.viewer.index import EpisodeIndex
@@ -1115,6 +1116,34 @@ def test_the_model_stands_before_the_baselines(tmp_path):
     write_run(tmp_path / "run", *calm_rows())
     players = open_viewer(tmp_path / "run").index.status()[0]["players"]
     assert players == ["random", "oracle"], "in the order of the plan, which names the model first"
+
+
+def test_an_episode_of_a_run_that_was_just_played_anew_is_never_another_one(tmp_path):
+    plan, rows = calm_rows()
+    path = write_run(tmp_path / "run", plan, rows.slice(0, 6))
+    ask = client_of(open_viewer(path))
+    ids = rows["episode_id"].to_pylist()
+    shutil.rmtree(path)
+    write_run(path, plan, rows.slice(3, 6))  # which the viewer has not noticed yet
+    statuses = []
+    for episode in ids[:6]:
+        answer = ask("raw", at=f"run/{episode}")
+        statuses.append(answer.status_code)
+        assert answer.status_code != 200 or answer.json()["row"]["episode_id"] == episode
+    assert statuses == [410, 404, 404, 200, 200, 200], "with the first one the viewer has noticed it"
+
+
+def test_what_cannot_be_read_is_asked_for_again(tmp_path):
+    path = write_run(tmp_path / "run", *calm_rows())
+    (path / "notes.jsonl").write_text("no note")
+    listing = EpisodeIndex([viewed(path)])
+    viewer = Viewer(listing, also=ViewerNotes(listing, "ada").refresh)
+    viewer.refresh()
+    ask = client_of(viewer)
+    assert ask("state").json()["again"] == server.UNFINISHED_SECONDS and states(ask)["damage"]
+    (path / "notes.jsonl").unlink()
+    viewer.refresh()
+    assert ask("state").json()["again"] == 0 and not states(ask)["damage"]
 
 
 def test_a_deleted_run_is_named_and_its_episodes_say_so(tmp_path):
