@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import shutil
 
 import pytest
 
@@ -167,6 +168,19 @@ def test_runs_that_are_no_study_say_why(tmp_path):
     answer = ask("study").json()
     conforms(answer, Study)
     assert "differ in no setting" in answer["trouble"] and not answer["conditions"]
+
+
+def test_tags_of_a_study_go_when_another_run_takes_the_place_of_one_of_its_runs(tmp_path):
+    paths = study_runs(tmp_path)[::2]
+    index = EpisodeIndex(_Finder(paths)())
+    study = StudyPage(index)
+    viewer = Viewer(index, also=study.refresh)
+    viewer.refresh()
+    assert study._conditions and index.tags()
+    shutil.rmtree(paths[1])
+    write_run(paths[1], *calm_rows())
+    viewer.refresh()
+    assert not study._conditions and index.tags() == {}
 
 
 def test_a_study_that_is_still_to_be_read_says_so(tmp_path):
