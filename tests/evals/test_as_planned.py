@@ -66,6 +66,7 @@ def test_a_cell_without_games_is_left_out_and_other_cells_than_those_that_stop_h
         others = [one._replace(cell=("question 1",)) for one in observations]
         found = overall_estimate(run, "m", others)
         assert found.n == 20 and not found.has_interval
+        assert found.mean == pytest.approx(sum(wins(run, "easy")) / 20)
         assert overall_estimate(run, "m", []).n == 0
 
 

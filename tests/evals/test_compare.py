@@ -568,6 +568,21 @@ def test_other_games_are_compared_by_the_means_of_their_cells(share, other, long
         )
 
 
+def test_cells_that_only_one_side_has_are_left_out_of_all_and_told():
+    whole = run_of(TwoCells(episodes=8), {"m": Often(0.5, 1)})
+    hard = [row["episode_id"] for row in whole.plan.to_pylist() if row["level"] == "hard"]
+    both, one = (
+        Side(label, "m", run, TwoCells(episodes=8))
+        for label, run in zip("AB", (whole, whole.without(hard)), strict=True)
+    )
+    for made in ((both, one), (one, both)):
+        table = fresh_table(*made)
+        assert [row[1] for row in table.rows] == ["all", "colors easy zero_shot"]
+        assert table.rows[0][2] == table.rows[0][3] == table.rows[1][2]
+        assert any(note.startswith("4 episodes of cells that the other side lacks") for note in table.notes)
+    assert not any("lacks" in note for note in fresh_table(both, both).notes)
+
+
 def test_effort_is_how_much_longer_perfect_play_takes_in_the_first_run():
     oracle = {"oracle": BUILT_IN_PLAYERS["oracle"]}
     hard, easy = (run_of(TwoCells(episodes=8, longer=longer), oracle) for longer in (3, 1))
