@@ -340,6 +340,13 @@ def test_modes_that_share_their_games_are_as_uncertain_as_one():
     assert (two.games, apart_too.games) == (12, 24)
 
 
+def test_whole_numbers_beyond_the_span_are_no_successes():
+    first, second = [3.0, 5.0, 4.0, 7.0, 6.0, 5.0], [1.0, 0.0, 2.0, 1.0, 1.0, 0.0]
+    [effect] = paired_effects(side(first), side(second))
+    expected = mean_estimate([one - other for one, other in zip(first, second, strict=True)])
+    assert (effect.difference.low, effect.difference.high) == pytest.approx((expected.low, expected.high))
+
+
 def test_one_absurd_difference_takes_no_memory():
     """A file of others may tell any number of tokens; of one size of difference only the signs matter."""
     assert sign_flip_p([2e10]) == 1 and sign_flip_p([3e12] * 5) == pytest.approx(2 / 32)
