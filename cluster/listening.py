@@ -12,7 +12,7 @@ ALL_ADDRESSES = ("", "0.0.0.0", "::")
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there, by IPv4 or IPv6 as the host's address is; port 0 takes any free one.
+    """A socket that listens there, by IPv4 or IPv6 as the host's address is, and by both at ``::``; port 0 takes any free one.
 
     Raises:
         UserError: that is not possible.

@@ -8,34 +8,43 @@ import json
 import logging
 import math
 import re
+import resource
 import socket
 import time
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import uvicorn
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.config import WSProtocolType
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 THIS_MACHINE_ALONE: Final = ("127.0.0.1", "::1", "localhost")
 """Hosts at which no other machine reaches a server."""
 GRACE_SECONDS: Final = 2
 """Without a limit, a client that never ends its request keeps the server running."""
+SILENT_SECONDS: Final = 10.0
+"""A connection over which nothing has come for so long after it was opened is closed."""
+MOST_SILENT: Final = 256
+"""Connections over which nothing has come yet, or a quarter of the files that may be open; with more, the oldest is closed."""
+BACKLOG: Final = 64
+"""Connections that are taken at a time: far fewer than may be silent, so that none is closed whose request is on its way."""
 TOLD_EVERY: Final = 60.0
 """Seconds after which it is said again that no connection can be opened; asyncio would say so thousands of times a second."""
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there, by IPv4 or IPv6 as the host's address is; port 0 takes any free one.
+    """A socket that listens there, by IPv4 or IPv6 as the host's address is, and by both at ``::``; port 0 takes any free one.
 
     Raises:
         ValueError: that is not possible.
     """
     try:
         family = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=64)
+        by_both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        return socket.create_server((host, port), family=family, backlog=BACKLOG, dualstack_ipv6=by_both)
     except (OSError, OverflowError, UnicodeError) as error:  # UnicodeError: no host can have this name
         raise ValueError(f"cannot listen on {host}:{port}: {error}") from error
 
@@ -46,7 +55,69 @@ def server_config(
     """The configuration of a server for an application; ``options`` are those of uvicorn."""
     logging.getLogger("uvicorn.error").addFilter(_is_news)
     logging.getLogger("asyncio").addFilter(_OUT_OF_HANDLES)
-    return uvicorn.Config(app, ws=ws, timeout_graceful_shutdown=grace_seconds, **options)
+    silent = _Silent()
+
+    def protocol(**given: Any) -> asyncio.Protocol:
+        return _Awaited(silent, AutoHTTPProtocol(**given))
+
+    # uvicorn calls what it takes for a class, and no more.
+    http = cast("type[asyncio.Protocol]", protocol)
+    return uvicorn.Config(app, http=http, ws=ws, backlog=BACKLOG, timeout_graceful_shutdown=grace_seconds, **options)
+
+
+class _Silent:
+    """The connections of a server over which nothing has come yet, the oldest first.
+
+    They cost their client nothing, and would take all files that the server may open.
+    """
+
+    def __init__(self) -> None:
+        self._timers: dict[asyncio.Transport, asyncio.TimerHandle] = {}
+
+    def add(self, transport: asyncio.Transport) -> None:
+        """Close a new connection later, unless it is removed; and the oldest one now, where there are too many."""
+        loop = asyncio.get_running_loop()
+        self._timers[transport] = loop.call_later(SILENT_SECONDS, self._close, transport)
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = MOST_SILENT
+        if files != resource.RLIM_INFINITY:
+            most = min(most, files // 4)
+        if len(self._timers) > most:
+            self._close(next(iter(self._timers)))
+
+    def remove(self, transport: asyncio.Transport) -> None:
+        """Something has come, or the connection is closed."""
+        timer = self._timers.pop(transport, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _close(self, transport: asyncio.Transport) -> None:
+        self.remove(transport)
+        transport.close()
+
+
+class _Awaited(asyncio.Protocol):
+    """A connection until something comes over it; then uvicorn's own protocol takes it."""
+
+    def __init__(self, silent: _Silent, then: asyncio.Protocol) -> None:
+        self._silent, self._then = silent, then
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._then.connection_made(transport)  # at its end, the server closes the connections that it knows
+        self._silent.add(self._transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._silent.remove(self._transport)
+        self._transport.set_protocol(self._then)
+        self._then.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._then.eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._silent.remove(self._transport)
+        self._then.connection_lost(exc)
 
 
 def _is_news(record: logging.LogRecord) -> bool:

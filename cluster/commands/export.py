@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import fcntl
-import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +13,7 @@ from typing import NamedTuple
 from cluster.config.plan import make_suite
 from cluster.console import say, warn
 from cluster.errors import UserError, cannot_write
+from cluster.storage.lock import only_writer
 from cluster.storage.stored_run import Run, read_runs
 from envs.disk import disk_refuses
 from envs.printable import printable
@@ -96,7 +95,7 @@ def whole_or_nothing(folder: Path) -> Iterator[Path]:
     is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _only_writer(folder), contextlib.ExitStack() as after_an_error:
+        with only_writer(folder), contextlib.ExitStack() as after_an_error:
             check_new(folder, besides=UNFINISHED)
             after_an_error.callback(_remove, unfinished)
             if unfinished.exists():
@@ -114,27 +113,6 @@ def whole_or_nothing(folder: Path) -> Iterator[Path]:
         if isinstance(error, OSError) and disk_refuses(error):
             raise cannot_write(folder, error) from error
         raise
-
-
-@contextlib.contextmanager
-def _only_writer(folder: Path) -> Iterator[None]:
-    """Be the only command that writes to a folder, where its file system can tell.
-
-    Raises:
-        UserError: another one does.
-    """
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(handle)
-        raise UserError(f"--out {folder}: another command writes there; name another folder") from error
-    except OSError:
-        pass  # a network file system that locks no folders
-    try:
-        yield
-    finally:
-        os.close(handle)
 
 
 def _remove(path: Path) -> None:

@@ -13,6 +13,7 @@ from cluster.config.plan import make_suite
 from cluster.console import say, warn
 from cluster.errors import UserError, cannot_write
 from cluster.storage.durable import is_unfinished, write_durably
+from cluster.storage.lock import only_writer
 from cluster.storage.stored_run import Run, read_runs
 from envs.files import FileError, read_json, real_path
 from evals.results.entries import Outline, RunPart, outline_of, player_labels
@@ -33,12 +34,18 @@ def write_site(run_dirs: Sequence[Path], out: Path, site: Site) -> int:
     """Read one run after the other and write the pages; returns the number of files.
 
     Raises:
-        UserError: there is no run, its ledger is damaged, or the folder holds something else.
+        UserError: there is no run, its ledger is damaged, the folder holds something else, or another command writes there.
     """
     paths = _named(_begun(run_dirs))
-    earlier = _earlier_files(out)
+    _earlier_files(out)  # a folder of something else is told before the runs are read
     labels = player_labels([_outline(name, Run(path)) for name, path in paths.items()])
     out.mkdir(parents=True, exist_ok=True)
+    with only_writer(out):
+        return _write_pages(paths, out, site, labels)
+
+
+def _write_pages(paths: Mapping[str, Path], out: Path, site: Site, labels: Mapping[str, Mapping[str, str]]) -> int:
+    earlier = _earlier_files(out)
     for leftover in filter(is_unfinished, out.iterdir()):
         leftover.unlink(missing_ok=True)
     games: list[str] = []

@@ -25,6 +25,7 @@ import secrets
 import stat
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -93,6 +94,28 @@ def open_lock(folder: Path) -> IO[str]:
         os.close(handle)
         raise OSError(f"{folder / LOCK} is not a regular file")
     return os.fdopen(handle, "r+", encoding="utf-8")
+
+
+@contextlib.contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Be the only command that writes to a folder of results, where its file system can tell.
+
+    Raises:
+        UserError: another one does.
+        OSError: the folder cannot be opened.
+    """
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(handle)
+        raise UserError(f"--out {folder}: another command writes there; name another folder") from error
+    except OSError:
+        pass  # a network file system that locks no folders
+    try:
+        yield
+    finally:
+        os.close(handle)
 
 
 class RunLock:

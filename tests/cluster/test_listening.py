@@ -1,6 +1,7 @@
 """Where servers listen, how their addresses are written, and by which names they may be addressed."""
 
 import http.client
+import socket
 import threading
 
 import pytest
@@ -56,6 +57,17 @@ def test_a_server_answers_at_the_address_that_is_written(host):
     finally:
         server.should_exit = True
         thread.join()
+
+
+def test_all_addresses_are_those_of_both_kinds():
+    """The address that is written is ``localhost``, which may be either."""
+    try:
+        listener = listen("::", 0)
+    except UserError:
+        pytest.skip("this machine has no IPv6")
+    with listener:
+        for host in ("127.0.0.1", "::1"):
+            socket.create_connection((host, listener.getsockname()[1]), timeout=10).close()
 
 
 def test_where_nobody_can_listen_is_told():

@@ -101,6 +101,23 @@ def test_runs_are_read_one_by_one_each_once_under_a_name_of_its_own(folders, cap
     assert (out / names[2]).read_text() == "outline of other, 3 of 4"
 
 
+def test_two_sites_are_not_written_to_one_folder_at_once(folders, monkeypatch):
+    out = folders / "site"
+    real = site.write_durably
+
+    def written_within(path, content):
+        with pytest.raises(UserError, match="another command writes there"):
+            site.write_site([Path("other")], out, Pages())
+        real(path, content)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(site, "write_durably", written_within)
+        site.write_site([Path("a/run")], out, Pages())
+    assert {path.name for path in out.iterdir()} == {"player-run.html", "index.html", "site.json"}
+    site.write_site([Path("other")], out, Pages())
+    assert {path.name for path in out.iterdir()} == {"player-other.html", "index.html", "site.json"}
+
+
 def test_a_site_that_was_killed_at_any_file_is_written_whole_by_the_same_command(folders, monkeypatch):
     real, left = site.write_durably, 0
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import socket
 
+import pytest
 import uvicorn
 
 from evals.serving import KnownHosts, server_config
@@ -28,6 +29,35 @@ async def test_a_server_ends_without_a_word_though_half_a_request_is_open(capsys
         await asyncio.sleep(0)
     logging.getLogger("uvicorn.error").error("a defect")
     assert capsys.readouterr().err == "ERROR:    a defect\n"
+
+
+@pytest.mark.parametrize(("most", "seconds"), [(3, 1000.0), (1000, 0.0)])
+async def test_connections_over_which_nothing_comes_are_closed_and_others_are_answered(monkeypatch, most, seconds):
+    """The oldest ones where they are too many, all after some time."""
+    monkeypatch.setattr("evals.serving.MOST_SILENT", most)
+    monkeypatch.setattr("evals.serving.SILENT_SECONDS", seconds)
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 204})
+        await send({"type": "http.response.body"})
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(server_config(app, grace_seconds=0, log_level="error", lifespan="off"))
+    serving = asyncio.create_task(server._serve([listener]))
+    silent = [await asyncio.open_connection(*listener.getsockname()) for _ in range(20)]
+    closed = silent[: len(silent) - most] if seconds else silent
+    async with asyncio.timeout(10):
+        assert [await reader.read() for reader, _ in closed] == [b""] * len(closed)
+        if seconds:
+            asked, writer = silent[-1]
+            for _ in range(2):
+                writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                assert (await asked.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 204")
+        assert not any(reader.at_eof() for reader, _ in silent if (reader, _) not in closed)
+        server.should_exit = True
+        await serving
+    for _, writer in silent:
+        writer.close()
 
 
 def test_that_no_more_files_can_be_opened_is_said_once_a_minute(caplog, monkeypatch):
