@@ -25,7 +25,7 @@ from evals.ledger.ledger import Ledger, open_ledger, retry_until_stable
 from evals.ledger.parts import Damage, LedgerChangedError, LedgerDamagedError, hindered
 from evals.ledger.records import check_plan, plan_from_table
 from evals.ledger.run_data import RunData
-from evals.stopping.outcomes import StopState
+from evals.stopping.outcomes import CELLS_STOP, StopState
 from evals.summary.status import imported_stopping
 from evals.types import Episode
 
@@ -208,7 +208,8 @@ class Run:
         whole = RunData.of_ledger(self.planned, self.ledger, self.config, self.sessions, self.spent)
         state = self.stopping
         if state is None:
-            return dataclasses.replace(whole, stopping=imported_stopping(self.sessions))
+            said = imported_stopping(self.sessions)
+            return dataclasses.replace(whole, stopping=said, cells_stop=CELLS_STOP in said)
         # What a decision did not take is neither missing nor scored: episodes that were under way when it fell finished
         # in the order of their length, and are no fair sample.
         not_needed = set(self.planned["episode_id"].to_pylist()) - state.needed

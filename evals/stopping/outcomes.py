@@ -25,6 +25,12 @@ PAIR_COLUMNS = ("suite", "task", "level", "mode", "index", "repeat", "seed")
 COUNTED_AS_LOST = ("success", "score")
 """Measures in which a failed episode counts as 0, as in the tables of results; of others it is left out."""
 
+CELLS_STOP = (
+    "each cell stops by itself: tables that join cells weigh each by the games that it took, and their intervals hold for no "
+    "mean of the plan"
+)
+"""What is said of a run with ``stop.by=cell`` beside its decisions."""
+
 
 def measurable(schema: pa.Schema) -> list[str]:
     """The columns of a ledger that a rule can measure: those of numbers and truth values."""
@@ -116,10 +122,7 @@ class StopState:
         """The decisions; then what limits, or spoils them."""
         sentences = self.decisions()
         if self.rule.by == "cell" and len(self.groups) > 1:
-            sentences.append(
-                "each cell stops by itself: tables that join cells weigh each by the games that it took, and their intervals "
-                "hold for no mean of the plan"
-            )
+            sentences.append(CELLS_STOP)
         if self.beyond:
             rule = self.rule
             sentences.append(

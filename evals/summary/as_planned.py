@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from evals.ledger.run_data import RunData, count_rows
@@ -33,12 +34,13 @@ def overall_estimate(run: RunData, player: str, observations: Sequence[Observati
     shares = all(one.value in (0.0, 1.0) for one in observations)
     if not run.cells_stop:
         return pooled_estimate(observations, shares)
-    planned = _planned(run, player)
+    planned = {} if run.with_not_needed is None else _planned(run.with_not_needed, run, player)
     cells: defaultdict[tuple[str, ...], list[Observation]] = defaultdict(list)
     for one in observations:
         cells[one.cell].append(one)
     if not cells.keys() <= planned.keys():
-        # A measure of other cells than those that stop: nothing holds for its mean.
+        # A measure of other cells than those that stop, or an imported run, whose file has the games that were needed
+        # alone: nothing holds for the mean.
         mean = math.fsum(one.value for one in observations) / len(observations)
         return Estimate(mean, math.nan, math.nan, len(observations))
     total = sum(planned[cell] for cell in cells)
@@ -51,8 +53,7 @@ def overall_estimate(run: RunData, player: str, observations: Sequence[Observati
     return Estimate(mean_of("mean"), mean_of("low"), mean_of("high"), len(observations))
 
 
-def _planned(run: RunData, player: str) -> dict[tuple[str, ...], int]:
-    """Episodes of each cell (task, level and mode) that were planned, those that were not needed among them."""
-    plan = run.plan if run.with_not_needed is None else run.with_not_needed
+def _planned(plan: pa.Table, run: RunData, player: str) -> dict[tuple[str, ...], int]:
+    """Episodes of each cell (task, level and mode) of the run's suite in the whole plan."""
     mine = plan.filter(pc.and_(pc.equal(plan["player"], player), pc.is_in(plan["suite"], pc.unique(run.plan["suite"]))))
     return count_rows(mine, ("task", "level", "mode"))

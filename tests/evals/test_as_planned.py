@@ -68,6 +68,10 @@ def test_a_cell_without_games_is_left_out_and_other_cells_than_those_that_stop_h
         assert found.n == 20 and not found.has_interval
         assert found.mean == pytest.approx(sum(wins(run, "easy")) / 20)
         assert overall_estimate(run, "m", []).n == 0
+    imported = dataclasses.replace(stopped_run(3), with_not_needed=None)
+    with imported.intervals():
+        found = overall_estimate(imported, "m", column_measure(imported, "m").observations)
+    assert found.n == 23 and not found.has_interval, "its plan has only what was needed"
 
 
 def test_evidence_of_cells_that_stop_apart_stands_apart():

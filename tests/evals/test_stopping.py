@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from evals.stats.anytime import confidence_sequence, difference_capital, difference_sequence
 from evals.stopping.order import games_in_order, ranks
-from evals.stopping.outcomes import PAIR_COLUMNS, Outcomes
+from evals.stopping.outcomes import CELLS_STOP, PAIR_COLUMNS, Outcomes
 from evals.stopping.rules import StopRule, decide, looks, measure_precisely
 from evals.types import stable_hash, stable_seed
 
@@ -230,6 +230,13 @@ def test_each_cell_stops_by_itself_and_shares_the_error():
     assert easy.decision.games < even.decision.games == 300
     assert easy.decision.estimate == confidence_sequence([1.0] * easy.decision.games, 0.025)
     assert outcomes.look().stopped
+
+
+def test_cells_that_stop_apart_say_that_joined_figures_are_none_of_the_plan():
+    plan = plan_of({("a", "1"): 3, ("b", "1"): 3}, players=("model",))
+    for by, told in (("run", False), ("cell", True), ("suite", False)):
+        state = Outcomes(StopRule("precise", precision=0.1, by=by), plan, "model").look()
+        assert (CELLS_STOP in state.lines()) == told and CELLS_STOP not in state.decisions()
 
 
 @pytest.mark.parametrize(
