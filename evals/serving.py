@@ -11,7 +11,7 @@ import re
 import resource
 import socket
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sized
 from typing import Any, Final, cast
 
 import uvicorn
@@ -20,6 +20,7 @@ from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.config import WSProtocolType
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.server import ServerState
 
 THIS_MACHINE_ALONE: Final = ("127.0.0.1", "::1", "localhost")
 """Hosts at which no other machine reaches a server."""
@@ -27,10 +28,8 @@ GRACE_SECONDS: Final = 2
 """Without a limit, a client that never ends its request keeps the server running."""
 SILENT_SECONDS: Final = 10.0
 """A connection over which nothing has come for so long after it was opened is closed."""
-MOST_SILENT: Final = 256
-"""Connections over which nothing has come yet, or a quarter of the files that may be open; with more, the oldest is closed."""
 BACKLOG: Final = 64
-"""Connections that are taken at a time: far fewer than may be silent, so that none is closed whose request is on its way."""
+"""Connections that are taken at a time, so that there are never many more than there should be."""
 TOLD_EVERY: Final = 60.0
 """Seconds after which it is said again that no connection can be opened; asyncio would say so thousands of times a second."""
 
@@ -56,9 +55,11 @@ def server_config(
     logging.getLogger("uvicorn.error").addFilter(_is_news)
     logging.getLogger("asyncio").addFilter(_OUT_OF_HANDLES)
     silent = _Silent()
+    make: Callable[..., asyncio.Protocol] = AutoHTTPProtocol
 
-    def protocol(**given: Any) -> asyncio.Protocol:
-        return _Awaited(silent, AutoHTTPProtocol(**given))
+    def protocol(server_state: ServerState, **given: Any) -> asyncio.Protocol:
+        then = make(server_state=server_state, **given)
+        return _Awaited(then, silent, server_state.connections)
 
     # uvicorn calls what it takes for a class, and no more.
     http = cast("type[asyncio.Protocol]", protocol)
@@ -74,15 +75,16 @@ class _Silent:
     def __init__(self) -> None:
         self._timers: dict[asyncio.Transport, asyncio.TimerHandle] = {}
 
-    def add(self, transport: asyncio.Transport) -> None:
-        """Close a new connection later, unless it is removed; and the oldest one now, where there are too many."""
+    def add(self, transport: asyncio.Transport, connections: int) -> None:
+        """Close a new connection later, unless it is removed; and the oldest one now, where there are too many in all.
+
+        A quarter of the files that this process may open are left to what it reads and writes.
+        """
         loop = asyncio.get_running_loop()
         self._timers[transport] = loop.call_later(SILENT_SECONDS, self._close, transport)
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        most = MOST_SILENT
-        if files != resource.RLIM_INFINITY:
-            most = min(most, files // 4)
-        if len(self._timers) > most:
+        is_limited = files != resource.RLIM_INFINITY
+        if is_limited and connections > files * 3 // 4:
             self._close(next(iter(self._timers)))
 
     def remove(self, transport: asyncio.Transport) -> None:
@@ -99,13 +101,13 @@ class _Silent:
 class _Awaited(asyncio.Protocol):
     """A connection until something comes over it; then uvicorn's own protocol takes it."""
 
-    def __init__(self, silent: _Silent, then: asyncio.Protocol) -> None:
-        self._silent, self._then = silent, then
+    def __init__(self, then: asyncio.Protocol, silent: _Silent, connections: Sized) -> None:
+        self._then, self._silent, self._connections = then, silent, connections
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._then.connection_made(transport)  # at its end, the server closes the connections that it knows
-        self._silent.add(self._transport)
+        self._silent.add(self._transport, len(self._connections))
 
     def data_received(self, data: bytes) -> None:
         self._silent.remove(self._transport)
