@@ -21,12 +21,12 @@ from typing import Any, ClassVar, Final, Literal
 
 import pyarrow as pa
 
-from envs.files import is_unicode
 from envs.picture import Picture
 from evals.conversation import Conversation, Record, cause_of
 from evals.figures import Figure
 from evals.ledger.columns import Column as Column
 from evals.ledger.run_data import RunData
+from evals.ledger.storable import AMOUNT, COUNT, SEED, TEXT, Storable
 from evals.players import BUILT_IN_PLAYERS, ShortcutPlayer
 from evals.summary.cells import success_figure, success_table
 from evals.summary.paired import Measure, column_measure
@@ -344,37 +344,13 @@ def _planned(suite: Suite) -> list[tuple[Suite, Episode]]:
     return planned
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and is_unicode(value)
-
-
-def _is_whole(value: object, least: int, most: int) -> bool:
-    """Whether a value is a whole number within bounds; true and false are numbers, too, but none that anybody means."""
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
-
-
-def _is_amount(value: object) -> bool:
-    return isinstance(value, int | float) and 0 <= value < math.inf
-
-
-_MOST: Final = 2**31 - 1
-"""What the ledger can hold of whole numbers, but for seeds."""
-_MOST_SEED: Final = 2**63 - 1
-_LEAST_SEED: Final = -(2**63)
-_TEXT = _is_text, "a text of whole characters"
-_COUNT = functools.partial(_is_whole, least=0, most=_MOST), f"a whole number from 0 to {_MOST}"
-_SEED = (
-    functools.partial(_is_whole, least=_LEAST_SEED, most=_MOST_SEED),
-    f"a whole number from {_LEAST_SEED} to {_MOST_SEED}",
-)
-_AMOUNT = _is_amount, "a number from 0 up"
-_FIELDS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
-    **dict.fromkeys(("task", "level", "mode", "fingerprint", "group"), _TEXT),
-    **dict.fromkeys(("index", "repeat", "budget"), _COUNT),
-    "seed": _SEED,
-    **dict.fromkeys(("calls", "prompt_tokens"), _AMOUNT),
+_FIELDS: Final[Mapping[str, Storable]] = {
+    **dict.fromkeys(("task", "level", "mode", "fingerprint", "group"), TEXT),
+    **dict.fromkeys(("index", "repeat", "budget"), COUNT),
+    "seed": SEED,
+    **dict.fromkeys(("calls", "prompt_tokens"), AMOUNT),
 }
-"""Which values of a planned episode's fields the ledger can hold, and how these are called."""
+"""What the ledger can hold in a planned episode's fields."""
 
 
 def _check_planned(name: str, episodes: Sequence[Episode]) -> None:
@@ -387,7 +363,7 @@ def _check_planned(name: str, episodes: Sequence[Episode]) -> None:
     def is_name(value: object) -> bool:
         return value == name
 
-    fields = {"suite": (is_name, repr(name)), **_FIELDS}
+    fields = {"suite": Storable(is_name, repr(name)), **_FIELDS}
     for field, (is_sound, wanted) in fields.items():
         for value in _different(episodes, field):
             if not is_sound(value):

@@ -16,6 +16,7 @@ from cluster.config.settings import Settings
 from cluster.console import warn
 from cluster.driver.driver import Driver
 from cluster.engines.base import Engine
+from cluster.engines.checked import CheckedEngine
 from cluster.engines.guard import guard_of
 from cluster.errors import RunFailedError
 from cluster.hosted.pool import HostedPool
@@ -42,7 +43,7 @@ class HostedEngine:
     def __init__(self) -> None:
         """Nothing is loaded yet."""
         self._loop = asyncio.Runner()  # the engine belongs to one loop
-        self._engine: Engine | None = None
+        self._engine: CheckedEngine | None = None
         self._kind = ""
         self._guard = contextlib.ExitStack()
         self.started = 0
@@ -79,7 +80,7 @@ class HostedEngine:
         self._loop.run(self._end())
         self._loop.close()
 
-    async def ready(self, model: ModelSettings) -> Engine:
+    async def ready(self, model: ModelSettings) -> CheckedEngine:
         """The engine with a checkpoint's weights.
 
         Raises:
@@ -94,9 +95,10 @@ class HostedEngine:
             except Exception as error:  # whatever an engine raises, a new one does not depend on it
                 warn(f"the running engine cannot take the weights of {folder.name}; starting another one: {error}")
         await self._end()
-        self._engine = engine = model.make_engine()  # one that does not start is ended, too
+        made = model.make_engine()
+        self._engine = engine = CheckedEngine(made)  # one that does not start is ended, too
         self._kind = ""
-        self._guard.enter_context(guard_of(type(engine)))
+        self._guard.enter_context(guard_of(type(made)))
         await engine.start()
         self._kind = kind
         self.started += 1

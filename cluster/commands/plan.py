@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cluster.config.registry import ask_class
 from cluster.config.settings import Settings, check_pictures
 from cluster.models.cached_share import cached_table
 from cluster.models.hardware import check_parallel, hardware_table, picture_rule, unchecked_arguments
@@ -60,7 +61,9 @@ def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
         price = settings.cluster.gpu_hour_price * needs.gpus * needs.nodes * replicas
         if price:
             total.append(("cost of GPUs", f"{price * minutes / 60:.2f}"))
-    price_note = settings.model.engine_class.price_note(settings.model.engine) if settings.model.engine else ""
+    price_note = ""
+    if settings.model.engine:
+        price_note = ask_class(settings.model.engine_class, "price_note", settings.model.engine)
     replica = settings.model.replica
     wasted = check_parallel(settings.model.engine, replica.gpus * replica.nodes)
     warnings = (wasted, unchecked_arguments(settings.model.engine))

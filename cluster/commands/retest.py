@@ -16,7 +16,8 @@ from cluster.config.model import ModelSettings, make_model
 from cluster.config.plan import make_suite
 from cluster.config.stored import stored_sections
 from cluster.console import show
-from cluster.engines.base import Engine, EngineError, EngineWaitsError
+from cluster.engines.base import EngineDefectError, EngineError, EngineWaitsError
+from cluster.engines.checked import CheckedEngine
 from cluster.engines.guard import guard_of
 from cluster.errors import ResumableError, RunFailedError, UserError
 from cluster.runner.model_player import Decoding, request_for
@@ -146,8 +147,8 @@ async def _ask_all(
     model: ModelSettings, decoding: Decoding, jobs: Sequence[_Job], journal: SpendingJournal | None
 ) -> tuple[list[Again], int, str]:
     try:
-        engine = model.make_engine()
-    except ValueError as error:
+        engine = CheckedEngine(model.make_engine())
+    except (ValueError, EngineDefectError) as error:
         raise UserError(f"model={model.name}: {error}") from error
     keeping = None
     asking: list[asyncio.Future[Any]] = []
@@ -182,28 +183,32 @@ async def _ask_all(
                 keeping.cancel()
                 await _note(engine, journal, 0)
         finally:
-            await engine.close()
+            with contextlib.suppress(EngineError):  # what was answered is shown nevertheless
+                await engine.close()
     stopped = [str(one) for one in found if isinstance(one, EngineWaitsError)]
     answered = [one for one in found if one is not None and not isinstance(one, EngineWaitsError)]
     return answered, found.count(None), stopped[0] if stopped else ""
 
 
-async def _keep_journal(engine: Engine, journal: SpendingJournal) -> None:
+async def _keep_journal(engine: CheckedEngine, journal: SpendingJournal) -> None:
     """Write down what requests may cost, before they are sent, and what they have cost."""
     covered = 0
     while True:
         covered = await _note(engine, journal, covered, SETTLE_SECONDS)
 
 
-async def _note(engine: Engine, journal: SpendingJournal, covered: int, seconds: float = 0.0) -> int:
-    account = await engine.settle(covered, seconds)
+async def _note(engine: CheckedEngine, journal: SpendingJournal, covered: int, seconds: float = 0.0) -> int:
+    try:
+        account = await engine.settle(covered, seconds)
+    except EngineError as error:
+        raise RunFailedError(f"the engine does not tell what it spends: {error}") from error
     journal.note("retest", Spending(account.spent, account.in_flight, account.highest))
     journal.write()
     return account.number
 
 
 async def _ask(
-    engine: Engine, decoding: Decoding, job: _Job, slots: asyncio.Semaphore, over: asyncio.Event
+    engine: CheckedEngine, decoding: Decoding, job: _Job, slots: asyncio.Semaphore, over: asyncio.Event
 ) -> Again | EngineWaitsError | None:
     """The new answer; None where the turn could not be answered, the error where the engine asks nothing more.
 

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from cluster.config.contents import by_content
-from cluster.config.registry import GIVEN, TYPE, check_section, class_of, make, stated_keys
+from cluster.config.registry import GIVEN, TYPE, ask_class, check_section, class_of, make, stated_keys
 from cluster.config.sections import checked_section, made_section
-from cluster.engines.base import Capabilities, Engine, Sampling, answering_settings
+from cluster.engines.base import Capabilities, Engine, EngineDefectError, EngineError, Sampling, answering_settings
+from cluster.engines.checked import check_capabilities, name_of
 from cluster.errors import UserError
 from cluster.models.hardware import check_parallel, within_model
 from envs.settings import Count, NotNegative, settings_of, shown
+from evals.conversation import cause_of
 from evals.types import stable_hash
 
 HistoryOfReasoning = Literal["dropped", "kept"]
@@ -64,8 +66,18 @@ class ModelSettings:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the engine can do, with this model as far as it is known."""
-        return within_model(self.engine, self.engine_class.capabilities(self.engine or {}))
+        """What the engine can do, with this model as far as it is known.
+
+        Raises:
+            UserError: the engine's class does not say.
+        """
+        cls = self.engine_class
+        can = ask_class(cls, "capabilities", self.engine or {})
+        try:
+            check_capabilities(can)
+        except ValueError as error:
+            raise UserError(f"{name_of(cls)}.capabilities returned {error}") from error
+        return within_model(self.engine, can)
 
     @property
     def metered(self) -> bool:
@@ -73,13 +85,23 @@ class ModelSettings:
         return self.engine is not None and self.engine_class.metered
 
     def make_engine(self) -> Engine:
-        """Build the engine, in the process that will host it."""
+        """Build the engine, in the process that will host it.
+
+        Raises:
+            ValueError: it refuses its settings.
+            EngineError: it cannot be built.
+        """
         settings = dict(self.engine or {})
         if self.commit:
             settings["revision"] = self.commit
         given: dict[str, Any] = {"sampling": self.sampling}
         given |= {name: settings.pop(name) for name in GIVEN if name in settings}
-        engine: Engine = make("model.engine", settings, **given)
+        try:
+            engine: Engine = make("model.engine", settings, **given)
+        except (ValueError, EngineError, UserError):
+            raise
+        except BaseException as error:  # a constructor may be anybody's, and call sys.exit
+            raise EngineDefectError(f"{name_of(self.engine_class)}() raised {cause_of(error)}") from error
         return engine
 
 
@@ -138,10 +160,8 @@ def _given(model: Mapping[str, Any], root: Mapping[str, Any]) -> dict[str, tuple
 def _engine(engine: dict[str, Any], given: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
     """The engine's settings, checked; among them those that have a place elsewhere, if they are set."""
     cls = class_of("model.engine", engine)
-    try:  # first: the messages of later checks quote settings, which may be secrets
-        cls.check_settings(engine)
-    except ValueError as error:
-        raise UserError(str(error)) from None
+    # First: the messages of later checks quote settings, which may be secrets.
+    ask_class(cls, "check_settings", engine)
     check_section("model.engine", engine, given=GIVEN)
     engine = dict(engine)
     for name, (place, value) in given.items():
@@ -150,10 +170,7 @@ def _engine(engine: dict[str, Any], given: Mapping[str, tuple[str, Any]]) -> dic
         if name not in settings_of(cls):
             raise UserError(f"{place}: model.engine.type={engine[TYPE]} takes none")
         engine[name] = value
-    try:
-        return {**engine, **cls.texts_of_files(engine)}
-    except ValueError as error:
-        raise UserError(str(error)) from None
+    return {**engine, **ask_class(cls, "texts_of_files", engine)}
 
 
 def _sampling(values: Any, engine: dict[str, Any] | None) -> Sampling:

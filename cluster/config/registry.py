@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from importlib import resources
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from cluster.engines.base import Engine
+from cluster.engines.checked import name_of
 from cluster.errors import UserError
 from envs import plugins
 from envs.settings import Setting, SettingError, check_arguments, check_keys, check_values, settings_of
+from evals.conversation import cause_of
 from evals.suite import Suite
 
 TYPE = "type"
@@ -129,18 +131,46 @@ def _checked(section: str, cls: Any, values: Mapping[str, Any], given: Iterable[
     return checked
 
 
+_REFUSE: Final = ("check_settings", "check_environment", "texts_of_files")
+"""Class methods of an engine that raise a ValueError for settings which are wrong."""
+_RETURN: Final[Mapping[str, type]] = {"known_prices": Mapping, "texts_of_files": Mapping, "price_note": str}
+"""What class methods of an engine return."""
+
+
+def ask_class(cls: type[Engine], method: str, *arguments: Any) -> Any:
+    """What a class method of an engine, perhaps of another package, returns.
+
+    Raises:
+        UserError: the class refuses the settings, or the method fails.
+    """
+    try:
+        answer = getattr(cls, method)(*arguments)
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:
+        is_refusal = isinstance(error, ValueError) and method in _REFUSE
+        raise UserError(str(error) if is_refusal else f"{name_of(cls)}.{method} raised {cause_of(error)}") from None
+    wanted = _RETURN.get(method, object)
+    if not isinstance(answer, wanted):
+        raise UserError(f"{name_of(cls)}.{method} must return a {wanted.__name__.lower()}, not {answer!r:.80}")
+    return answer
+
+
 def stated_keys(cls: Any, method: Literal["keys_within", "sampling_keys"]) -> Mapping[str, Any]:
     """What an engine's class says of the keys that it takes.
 
     Raises:
-        UserError: the class, perhaps of another package, does not define it as a class method without arguments.
+        UserError: the class, perhaps of another package, does not define it as a class method without arguments, or it fails.
     """
+    where = f"{name_of(cls)}.{method}"
     try:
         found = getattr(cls, method)()
     except TypeError as error:
-        raise UserError(f"{cls.__module__}.{cls.__name__}.{method} must be a class method: {error}") from error
+        raise UserError(f"{where} must be a class method: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise UserError(f"{where} raised {cause_of(error)}") from error
     if not isinstance(found, Mapping):
-        raise UserError(f"{cls.__module__}.{cls.__name__}.{method} must return a mapping, not {found!r}")
+        raise UserError(f"{where} must return a mapping, not {found!r}")
     return found
 
 

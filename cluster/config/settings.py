@@ -15,7 +15,7 @@ from cluster.config.compose import ROOT_KINDS, as_written, compose_config, plain
 from cluster.config.contents import missing_path
 from cluster.config.model import ModelSettings, make_model
 from cluster.config.plan import make_suite, players_of, whole_plan
-from cluster.config.registry import check_section
+from cluster.config.registry import ask_class, check_section
 from cluster.config.sections import checked_section, made_section
 from cluster.engines.api_secrets import check_no_keys
 from cluster.errors import UserError
@@ -158,10 +158,7 @@ def check_environment(settings: Settings) -> None:
     """
     if settings.model.engine is None or settings.cluster.address is not None:
         return
-    try:
-        settings.model.engine_class.check_environment(settings.model.engine)
-    except ValueError as error:
-        raise UserError(str(error)) from None
+    ask_class(settings.model.engine_class, "check_environment", settings.model.engine)
     missing = missing_path("model.engine", settings.model.engine) if settings.model.engine_class.reads_files else ""
     if missing:
         raise UserError(f"{missing}: there is no such file or folder")
@@ -192,8 +189,9 @@ def check_config(config: DictConfig) -> dict[str, Any]:
     players_of(plain, suite, model)
     if model.engine is not None:
         given = {name: value for name, value in plain["model"]["engine"].items() if value is not None}
-        texts = model.engine_class.texts_of_files(given)
-        plain["model"]["engine"] |= {**model.engine_class.known_prices(given), **given, **texts}
+        texts = ask_class(model.engine_class, "texts_of_files", given)
+        prices = ask_class(model.engine_class, "known_prices", given)
+        plain["model"]["engine"] |= {**prices, **given, **texts}
     made_section("cluster", ClusterSettings, plain["cluster"] or {})
     if plain["tracker"]:
         check_section("tracker", plain["tracker"])

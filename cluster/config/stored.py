@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from cluster.config.compose import as_written
-from cluster.config.registry import class_of
+from cluster.config.registry import ask_class, class_of
 from cluster.errors import UserError
 from envs.files import parse_yaml
 from envs.settings import settings_of, shown
@@ -71,7 +71,7 @@ def _forget_what_depends(stored: Mapping[str, Any], now: dict[str, Any], overrid
         now["name"] = engine_now.get("model")
     prices = {name: value for name, value in engine.items() if name.endswith("_price") and value is not None}
     others = {name: value for name, value in engine.items() if name not in prices}
-    known = class_of("model.engine", engine).known_prices(others)
+    known = ask_class(class_of("model.engine", engine), "known_prices", others)
     for name, value in prices.items():
         if f"model.engine.{name}" in given:
             continue

@@ -16,8 +16,10 @@ import psutil
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from cluster.config.registry import ask_class
 from cluster.doctor.check import Check, Need, Outcome, Status, gib, in_slurm, ok, skipped
 from cluster.doctor.gpus import gpus_here
+from cluster.errors import UserError
 from envs.files import home_folder
 
 SHM = Path("/dev/shm")
@@ -353,8 +355,8 @@ def _refusal_of_engine(need: Need) -> Outcome | None:
     if need.model.engine is None:
         return None
     try:
-        need.model.engine_class.check_environment(need.model.engine)
-    except ValueError as error:
+        ask_class(need.model.engine_class, "check_environment", need.model.engine)
+    except UserError as error:
         where = "before Ray starts" if need.cluster.address else "in the shell of the run"
         mend = f"export the variable {where}; a key is never an override"
         if need.vllm:  # whose template is tried, which needs no key

@@ -11,7 +11,7 @@ import time
 from collections import Counter, defaultdict
 from typing import Literal
 
-from cluster.engines.base import EngineSettingsError, HubBusyError
+from cluster.engines.base import EngineDefectError, EngineSettingsError, HubBusyError
 from cluster.ray_backend.actors import Place
 
 START_FAILURES = 3
@@ -77,7 +77,7 @@ class StartFailures:
     def _blames_model(self, reason: BaseException, alike: str) -> bool:
         """Whether an error tells that it will be the same on every GPU; ``alike`` is its text without numbers."""
         cause = str(reason)
-        if isinstance(reason, EngineSettingsError) or PROVEN.search(cause):
+        if isinstance(reason, EngineSettingsError | EngineDefectError) or PROVEN.search(cause):
             return True
         # One broken GPU says nothing about the model, two that fail alike do.
         several = len(self._places[alike]) > 1

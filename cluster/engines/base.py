@@ -76,6 +76,10 @@ class EngineSettingsError(EngineError):
     """The engine cannot start with its settings, wherever it is tried; the run ends."""
 
 
+class EngineDefectError(EngineError):
+    """The engine breaks its contract, and the message names its class: a bad reply is asked for again; a start fails."""
+
+
 class EngineClosedError(EngineError):
     """The engine will answer no further requests (an invalid key, for example): the run stops and can be resumed."""
 
@@ -214,12 +218,15 @@ class Engine(abc.ABC):
 
     @property
     def max_num_seqs(self) -> int:
-        """Number of batch slots: requests that the engine runs at once."""
+        """Number of batch slots: requests that the engine runs at once, 1 or more; read once the engine has started."""
         return 1
 
     @property
     def facts(self) -> Mapping[str, str | float]:
-        """What a started engine is, by names in plain words (``cache_blocks``), for versions.json and the performance table."""
+        """What a started engine is, by names in plain words (``cache_blocks``), for versions.json and the performance table.
+
+        Texts and finite numbers.
+        """
         return {}
 
     def add_spent_elsewhere(self, total: float, highest: float) -> None:  # noqa: B027 - optional
@@ -272,7 +279,8 @@ class Engine(abc.ABC):
 
         Raises:
             PlayerError: this request can never be answered (``PromptTooLong``: it does not fit the context).
-            EngineError: the engine failed and the request is retried. Any other exception is treated the same.
+            EngineError: the engine failed and the request is retried. Any other exception is treated the same, and so is a
+                reply that no ledger can hold (``cluster.engines.checked``).
         """
 
     async def check_health(self) -> None:  # noqa: B027 - optional

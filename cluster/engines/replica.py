@@ -14,9 +14,10 @@ from typing import Any
 import psutil
 
 from cluster.concurrency import within
-from cluster.engines.base import Account, Engine, EngineDiedError, EngineError, EngineSettingsError, Request
+from cluster.engines.base import Account, Engine, EngineDefectError, EngineDiedError, EngineSettingsError, Request
+from cluster.engines.checked import CheckedEngine
 from cluster.engines.guard import guard_of, is_engine
-from evals.types import PlayerError, Reply
+from evals.types import Reply
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ class Replica:
         """``make_engine`` is called here, in the replica's own process."""
         self.name = name
         self._make_engine = make_engine
-        self._engine: Engine | None = None
+        self._engine: CheckedEngine | None = None
         self._guard = contextlib.ExitStack()
         """While the engine's processes run."""
 
@@ -49,10 +50,11 @@ class Replica:
             EngineError: it cannot start.
         """
         try:
-            self._engine = self._make_engine()
+            made = self._make_engine()
         except ValueError as error:
             raise EngineSettingsError(str(error)) from error
-        self._guard.enter_context(guard_of(type(self._engine)))
+        self._engine = CheckedEngine(made)
+        self._guard.enter_context(guard_of(type(made)))
         self._engine.add_spent_elsewhere(spent_elsewhere, highest)
         if run_dir is not None:
             self._engine.keep_in(run_dir)
@@ -60,7 +62,7 @@ class Replica:
         return {
             "batch": self._engine.max_num_seqs,
             "metered": self._engine.metered,
-            "facts": dict(self._engine.facts),
+            "facts": self._engine.facts,
         }
 
     async def complete(self, request: Request) -> Reply:
@@ -68,7 +70,7 @@ class Replica:
 
         Raises:
             PlayerError: the request can never be answered.
-            EngineError: the engine failed; any other exception is wrapped in this.
+            EngineError: the engine failed, or broke its contract.
         """
         assert self._engine is not None, "start() comes first"
         try:
@@ -77,11 +79,9 @@ class Replica:
             logger.exception("replica %s: the engine died", self.name)
             self._exit()
             raise
-        except (PlayerError, EngineError):
-            raise
-        except Exception as error:
+        except EngineDefectError:
             logger.exception("replica %s: the engine raised", self.name)
-            raise EngineError(f"{type(error).__name__}: {error}") from error
+            raise
 
     async def complete_group(self, requests: Sequence[Request]) -> list[Reply | Exception]:
         """Several requests at once, each answered by its reply or its error."""

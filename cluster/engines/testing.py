@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cluster.engines.base import Engine, EngineError, Request, Sampling
+from cluster.engines.checked import SLOTS, check_capabilities, check_facts, check_reply
 from evals.types import PlayerError, message
 
 
@@ -25,6 +26,7 @@ async def check_engine(make_engine: Callable[[], Engine], settings: Mapping[str,
     engine = make_engine()
     cls = type(engine)
     can = cls.capabilities(settings)
+    _check(check_capabilities, can)
     names = {name.partition(".")[0] for name in cls.operational | cls.fixed_for_run}
     unknown = names - settings.keys() - _parameters(cls)
     assert not unknown, f"operational names no setting of the engine: {sorted(unknown)}"
@@ -33,11 +35,13 @@ async def check_engine(make_engine: Callable[[], Engine], settings: Mapping[str,
         _check_class_method(cls, name)
     try:
         await engine.start()
-        assert engine.max_num_seqs >= 1, "max_num_seqs must be at least 1"
+        assert SLOTS.holds(engine.max_num_seqs), f"max_num_seqs must be {SLOTS.wanted}, not {engine.max_num_seqs!r}"
+        _check(check_facts, engine.facts)
         chat = (message("system", "Answer briefly."), message("user", "Which letter comes first, A or B?"))
-        reply = await engine.complete(Request("one", chat, seed=1))
-        assert isinstance(reply.text, str) and reply.finish in ("stop", "length"), f"not a reply: {reply}"
-        assert reply.seconds >= 0 and min(reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens) >= 0
+        one = Request("one", chat, seed=1)
+        reply = await engine.complete(one)
+        _check(check_reply, reply, one)
+        assert reply.finish in ("stop", "length"), f"not a reply: {reply}"
         many = [Request(f"many-{n}", chat, seed=n) for n in range(2 * engine.max_num_seqs + 1)]
         replies = await asyncio.gather(*(engine.complete(request) for request in many[:64]))
         assert all(isinstance(each.text, str) for each in replies), "concurrent requests are not all answered"
@@ -60,6 +64,14 @@ async def check_engine(make_engine: Callable[[], Engine], settings: Mapping[str,
         raise AssertionError("an engine that was never started must refuse a request, not let it wait") from error
     except (EngineError, PlayerError):
         return
+
+
+def _check(check: Callable[..., None], *values: Any) -> None:
+    """Have a check of what hosts take speak as the others here do."""
+    try:
+        check(*values)
+    except ValueError as error:
+        raise AssertionError(f"{check.__name__}: {error}") from error
 
 
 def _check_class_method(cls: type[Engine], name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from typing import Any
 
 WORKER_FACTS = "cluster.engines.vllm_worker.WorkerFacts"
@@ -31,7 +32,7 @@ async def facts_of(engine: Any) -> dict[str, str | float]:
         found["attention_backend"] = workers[0]["attention_backend"]
         for name in ("compile_seconds", "graph_seconds"):
             found[name] = max(worker[name] for worker in workers)
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in found.items() if value is not None and value != math.inf}
 
 
 class PictureCounts:

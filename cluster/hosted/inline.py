@@ -22,7 +22,8 @@ from cluster.config.settings import Settings
 from cluster.console import warn
 from cluster.driver.driver import Driver
 from cluster.driver.start_failures import StartFailures
-from cluster.engines.base import Engine, HubBusyError
+from cluster.engines.base import EngineDefectError, EngineSettingsError, HubBusyError
+from cluster.engines.checked import CheckedEngine
 from cluster.engines.guard import guard_of
 from cluster.errors import RunFailedError, UserError
 from cluster.hosted.pool import HostedPool
@@ -70,6 +71,7 @@ def play_inline(
     """Play with an engine of this process; returns whether the run was stopped early.
 
     Raises:
+        UserError: the engine refuses its settings, or breaks its contract before it has played.
         RunFailedError: the engine cannot be started, or died ``ENGINE_DEATHS`` times.
     """
     with progress, guard_of(settings.model.engine_class), stop_signals.counted():
@@ -86,14 +88,14 @@ class _Starter:
     """Starts an engine for each call; the one before is dead."""
 
     def __init__(self) -> None:
-        self.engine: Engine | None = None
+        self.engine: CheckedEngine | None = None
         self.output = _Output()
         """Of that engine."""
 
-    async def ready(self, model: ModelSettings) -> Engine:
+    async def ready(self, model: ModelSettings) -> CheckedEngine:
         """The new engine; errors as of ``Host.ready``."""
         await self.close()
-        self.engine, self.output = model.make_engine(), _Output()
+        self.engine, self.output = CheckedEngine(model.make_engine()), _Output()
         # The engine loads in this thread, so that nobody looks at the count of signals meanwhile.
         with stop_signals.leaving(), self.output.taken():
             await self.engine.start()
@@ -161,6 +163,7 @@ class _InlinePool(HostedPool):
         """Wait until another engine may start.
 
         Raises:
+            UserError: none would with these settings.
             RunFailedError: none would.
         """
         reason = error.__cause__
@@ -176,6 +179,8 @@ class _InlinePool(HostedPool):
         self._deaths += 1
         # An engine that has never started would not start the next time either.
         if self._deaths >= ENGINE_DEATHS or not self.engines:
-            raise RunFailedError(f"{error}; the end of the engine's output: {log}") from error
+            settings_are_wrong = isinstance(reason, ValueError | EngineSettingsError | EngineDefectError)
+            failed = UserError if settings_are_wrong and not self.engines else RunFailedError
+            raise failed(f"{error}; the end of the engine's output: {log}") from error
         warn(f"starting another engine: {error}")
         self.stats.replicas_lost += 1

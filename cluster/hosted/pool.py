@@ -10,16 +10,16 @@ from cluster import stop_signals
 from cluster.concurrency import within
 from cluster.config.model import ModelSettings
 from cluster.driver.replica_pool import ReplicaPool
-from cluster.engines.base import Engine, EngineError, Request
+from cluster.engines.base import EngineError
+from cluster.engines.checked import CheckedEngine
 from cluster.errors import SEE_DOCTOR, RunFailedError
 from cluster.runner.messages import NewReplica
-from evals.types import PlayerError, Reply
 
 
 class Host(Protocol):
     """Who starts the engine, and keeps it where it outlives a run."""
 
-    async def ready(self, model: ModelSettings) -> Engine:
+    async def ready(self, model: ModelSettings) -> CheckedEngine:
         """An engine that answers.
 
         Raises:
@@ -50,16 +50,17 @@ class HostedPool(ReplicaPool):
         self.progress.at("loading the model")
         try:
             engine = await self._host.ready(self.settings.model)
+            facts, slots = engine.facts, engine.max_num_seqs
         except (EngineError, ValueError) as error:
             raise RunFailedError(
                 f"model={self.settings.model.name}: the engine cannot start: {error}. {SEE_DOCTOR}"
             ) from error
         self.progress.at("")
         self.engines += 1
-        if engine.facts:
-            self.stats.engines[self.settings.model.name] = dict(engine.facts)
+        if facts:
+            self.stats.engines[self.settings.model.name] = facts
         # A name of its own: runners that know a name take the replica for the one that died.
-        replica = NewReplica(f"{self.settings.model.name}-{self.engines}", _Port(engine), engine.max_num_seqs)
+        replica = NewReplica(f"{self.settings.model.name}-{self.engines}", engine, slots)
         lost = self._lost[replica.name] = asyncio.Event()
         self._assign(replica, "driver")
         self.stats.replica_up()
@@ -72,7 +73,7 @@ class HostedPool(ReplicaPool):
         stop_signals.check()  # Ctrl-C ends the engine's processes, too: the run was stopped and did not fail
         raise RunFailedError(cause)
 
-    async def _until_dead(self, engine: Engine, lost: asyncio.Event) -> str:
+    async def _until_dead(self, engine: CheckedEngine, lost: asyncio.Event) -> str:
         """Check the engine's health until it fails or a runner reports that it died; says which."""
         cluster = self.settings.cluster
         try:
@@ -83,18 +84,3 @@ class HostedPool(ReplicaPool):
         except (EngineError, TimeoutError) as error:
             return f"the engine died or is unresponsive: {error}"
         return "the engine died"
-
-
-class _Port:
-    """The engine as runners see a replica."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    async def complete(self, request: Request) -> Reply:
-        try:
-            return await self._engine.complete(request)
-        except (PlayerError, EngineError):
-            raise
-        except Exception as error:
-            raise EngineError(f"{type(error).__name__}: {error}") from error

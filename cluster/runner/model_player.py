@@ -157,12 +157,14 @@ class ModelPlayer:
                 for copy in done:
                     ticket = copies.pop(copy)
                     self.router.release(ticket)
-                    error = copy.exception()
+                    error = _error_of(copy)
                     if isinstance(error, EngineDiedError):
                         deaths.append(error)
                     # Of two copies one may fail; only the failure of the last one counts.
                     if error is not None and copies:
                         continue  # the other copy may still be answered
+                    if error is not None:
+                        raise error
                     reply = copy.result()
                     answered = True
                     if ticket is second:
@@ -211,3 +213,10 @@ class ModelPlayer:
         except asyncio.CancelledError:
             self.router.release(ticket)
             raise
+
+
+def _error_of(copy: asyncio.Task[Reply]) -> BaseException | None:
+    """Why a copy of a request that is done has failed; None where it was answered."""
+    if copy.cancelled():  # only copies that nobody waits for any more are canceled here
+        return EngineError("the engine canceled the task that asked it")
+    return copy.exception()

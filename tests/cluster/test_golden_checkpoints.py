@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from cluster.checkpoints import curve, folder, hosted, watch
-from cluster.engines.base import Sampling
+from cluster.engines.base import EngineError, Sampling
 from cluster.hosted import inline
 from evals.stats.intervals import Estimate
 from evals.summary.paired import Observation
@@ -226,7 +226,7 @@ class Told:
     def _tell(self, done, name):
         self.said.append(f"{done} {name}")
         if done in name:
-            raise hosted.RunFailedError(f"cannot {done}")
+            raise EngineError(f"cannot {done}")
 
 
 def hosts(*names) -> str:
@@ -239,8 +239,8 @@ def hosts(*names) -> str:
             engine={"model": str(made), **further}, sampling=Sampling(), make_engine=lambda name=name: Told(said, name)
         )
         try:
-            said.append(f"has {host._loop.run(host.ready(model)).name}")
-        except hosted.RunFailedError as error:
+            said.append(f"has {host._loop.run(host.ready(model)).engine.name}")
+        except EngineError as error:
             said.append(f"{error}")
     host.close()
     return f"{'; '.join(said)}; {host.started} started"

@@ -15,13 +15,14 @@ from cluster.driver import driver as module
 from cluster.driver import replica_pool, start_failures
 from cluster.driver.replica_pool import ReplicaPool
 from cluster.engines.base import Account, Engine, EngineError, EngineSettingsError, HubBusyError
+from cluster.engines.checked import CheckedEngine
 from cluster.errors import RunFailedError, UserError
 from cluster.hosted import inline
 from cluster.hosted import pool as hosted_pool
 from cluster.ray_backend.actors import Place
 from cluster.runner.messages import NewReplica, Report
 from cluster.storage.lock import LeaseLostError
-from evals.types import PromptTooLong
+from evals.types import PromptTooLong, Reply
 from tests.clock import Clock
 from tests.said import Said, Thing
 from tests.toy import ToySuite
@@ -604,9 +605,9 @@ async def test_the_engine_of_this_process(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(start_failures, "PASSING_SECONDS", 20.0)
     await kept("a hub stays busy", *[busy] * 9)
     await kept("it dies after a signal", {"good": 1, **ill}, {}, signal=3.0)
-    for answer in ("a reply", PromptTooLong("by 3"), EngineError("once"), ValueError("odd")):
+    for answer in (Reply("a reply"), PromptTooLong("by 3"), EngineError("once"), ValueError("odd")):
         try:
-            said(await hosted_pool._Port(Hosted(0, None)).complete(answer))
+            said((await CheckedEngine(Hosted(0, None)).complete(answer)).text)
         except Exception as error:
             said(f"{type(error).__name__}: {error}")
     said.check("hosted")

@@ -190,16 +190,19 @@ async def test_requests_of_a_group_are_answered_in_their_order_each_by_its_reply
         starts_processes = False
 
         async def complete(self, request):
-            if request.id == "canceled":
+            if request.id == "cancels its own":
                 raise asyncio.CancelledError
+            if request.id == "canceled":
+                asyncio.current_task().cancel()
             await asyncio.sleep(0.01 if request.id == "late" else 0)
             return Reply(request.id) if request.id != "bug" else await super().complete(request)
 
     replica = Replica("r", Slow)
     await replica.start()
-    group = [Request(name, ()) for name in ("late", "bug", "soon")]
-    late, wrong, soon = await replica.complete_group(group)
+    group = [Request(name, ()) for name in ("late", "bug", "cancels its own", "soon")]
+    late, wrong, own, soon = await replica.complete_group(group)
     assert (late, soon) == (Reply("late"), Reply("soon")) and "a bug" in str(wrong)
+    assert isinstance(own, EngineError) and "CancelledError" in str(own)
     with pytest.raises(asyncio.CancelledError):
         await replica.complete_group([*group, Request("canceled", ())])
 

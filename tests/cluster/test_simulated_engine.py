@@ -145,10 +145,11 @@ class Ill(SimulatedEngine):
 @pytest.mark.parametrize(
     ("base", "attributes", "replies", "said"),
     [
-        (SimulatedEngine, {"max_num_seqs": 0}, {}, "max_num_seqs must be at least 1"),
+        (SimulatedEngine, {"max_num_seqs": 0}, {}, "max_num_seqs must be a whole number from 1"),
         (SimulatedEngine, {"operational": frozenset({"wings"})}, {}, "names no setting of the engine: .'wings'"),
         (SimulatedEngine, {"fixed_for_run": frozenset({"tail"})}, {}, "must be among operational"),
-        (SimulatedEngine, {}, {"one": {"text": None}}, "not a reply"),
+        (SimulatedEngine, {"facts": {"a": None}}, {}, "check_facts: 'a': None; names must be texts"),
+        (SimulatedEngine, {}, {"one": {"text": None}}, "check_reply: a reply whose text is None"),
         (SimulatedEngine, {}, {"one": {"finish": "content_filter"}}, "not a reply"),
         (SimulatedEngine, {}, {"one": {"prompt_tokens": -1}}, None),
         (SimulatedEngine, {}, {"one": {"cached_tokens": -1}}, None),
