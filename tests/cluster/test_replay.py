@@ -11,7 +11,7 @@ import pytest
 from cluster.commands import retest as retest_module
 from cluster.commands.retest import _ask_all, _Job, retest
 from cluster.config.settings import load_settings
-from cluster.engines.base import EngineError
+from cluster.engines.base import Account, EngineError
 from cluster.engines.simulated import SimulatedEngine
 from cluster.engines.spend import Spend
 from cluster.errors import RunFailedError, UserError
@@ -127,7 +127,7 @@ def test_requests_under_way_end_quietly_with_the_command(with_journal, caplog):
         max_num_seqs = 2
 
         async def nothing(self, *_):
-            return SimpleNamespace(spent=0.0, in_flight=0.0, highest=0.0, number=0)
+            return Account(0.0, 0.0, 0.0, 0)
 
         start = close = nothing
         add_spent_elsewhere = lambda *_: None  # noqa: E731
