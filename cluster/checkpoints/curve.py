@@ -18,7 +18,8 @@ from evals.report.page import Page, Section, figure_parts, table_parts
 from evals.stats.intervals import Estimate
 from evals.suite import Suite
 from evals.suite_results import suite_measures
-from evals.summary.paired import Effect, Observation, holm, paired_effects, pooled_estimate
+from evals.summary.as_planned import overall_estimate
+from evals.summary.paired import Effect, Observation, holm, paired_effects
 from evals.tables import Cell, Table, table_files
 
 
@@ -53,8 +54,7 @@ def points_of(checkpoint: str, step: int, run: RunData, suite: Suite) -> list[Po
                 pooled = [one._replace(cell=(), unit=(one.cell, one.unit)) for one in measure.observations]
                 if not pooled:
                     continue
-                shares = all(one.value in (0.0, 1.0) for one in pooled)
-                estimate = pooled_estimate(pooled, shares)
+                estimate = overall_estimate(mine, player, measure.observations)
                 name = f"{part.name}: {measure.name}"
                 counts = (planned, len(statuses), statuses.count("failed"))
                 found.append(Point(checkpoint, step, name, estimate, pooled, *counts, run.stopping))

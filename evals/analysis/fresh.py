@@ -8,7 +8,8 @@ from typing import Any
 from evals.analysis.compare import Side
 from evals.ledger.run_data import RunData
 from evals.stats.intervals import Estimate
-from evals.summary.paired import column_measure, effect_over_cells, holm, independent_effects
+from evals.summary.independent import effect_over_cells, independent_effects
+from evals.summary.paired import column_measure, holm
 from evals.tables import Cell, Table
 
 ORACLE = "oracle"
@@ -31,8 +32,8 @@ def fresh_table(first: Side, second: Side) -> Table:
     """Success on the games of one run against success on other games of the same cells, and perfect play on both.
 
     Each row is a suite, as a whole and by cell: a difference of means of independent games. As a whole the cells that both
-    have count alike, however many games each side has of them. The oracle's
-    steps say by how much the games themselves differ in difficulty, where it played in both runs.
+    have count alike, however many games each side has of them. The oracle's steps say by how much the games themselves
+    differ in difficulty, where it played in both runs.
     """
     rows: list[tuple[Cell, ...]] = []
     p_values: list[float] = []

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from evals.ledger.run_data import RunData, count_rows
 from evals.stats.intervals import NO_ESTIMATE, Estimate
-from evals.summary.paired import Observation, pooled_estimate
+from evals.summary.independent import pooled_estimate
+from evals.summary.paired import Observation
 
 _ALPHA: Final = 0.05
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import pyarrow.compute as pc
 
 from evals.ledger.run_data import RunData
-from evals.stats.intervals import Estimate, proportion_estimate
+from evals.stats.intervals import Estimate
 from evals.summary.as_planned import overall_estimate
-from evals.summary.paired import column_measure, puzzle_of
+from evals.summary.paired import Observation, puzzle_of
 
 
 @dataclass(frozen=True)
@@ -30,22 +30,21 @@ class Line:
 
 def overview(run: RunData) -> Iterator[Line]:
     """A line for each suite; the player is the one that was planned first, the model."""
-    columns = ("suite", "player", "status", "success", "task", "level", "index", "seed", "cost")
+    columns = ("suite", "player", "status", "success", "task", "level", "mode", "index", "seed", "cost")
     player = run.plan["player"][0].as_py() if len(run.plan) else ""
     rows = run.episodes(columns)
     rows = rows.filter(pc.equal(rows["player"], player))
     planned = run.plan.filter(pc.equal(run.plan["player"], player))
     for suite in pc.unique(planned["suite"]).to_pylist():
         mine = rows.filter(pc.equal(rows["suite"], suite))
-        of_puzzle = (mine[name].to_pylist() for name in ("task", "level", "index", "seed"))
-        puzzles = [puzzle_of(*values) for values in zip(*of_puzzle, strict=True)]
+        columns_of_game = (mine[name].to_pylist() for name in ("task", "level", "mode", "index", "seed", "success"))
+        observations = []
+        for task, level, mode, index, seed, won in zip(*columns_of_game, strict=True):
+            puzzle = puzzle_of(task, level, index, seed)
+            observations.append(Observation((task, level, mode), puzzle, None, float(bool(won))))
         failed = pc.sum(pc.equal(mine["status"], "failed")).as_py() or 0
         with run.intervals():
-            if run.cells_stop:
-                part = run.of(suite)
-                success = overall_estimate(part, player, column_measure(part, player).observations)
-            else:
-                success = proportion_estimate([bool(won) for won in mine["success"].to_pylist()], puzzles)
+            success = overall_estimate(run.of(suite), player, observations)
         yield Line(
             suite=suite,
             player=player,

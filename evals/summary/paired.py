@@ -18,16 +18,12 @@ import pyarrow.compute as pc
 from evals.ledger.run_data import RunData
 from evals.stats.intervals import (
     UNBOUNDED,
-    UNIT,
     Bounds,
     Estimate,
     cluster_sums,
     clustered_error,
-    difference_estimate,
     mean_estimate,
-    proportion_estimate,
     student_quantile,
-    weighted_sum,
 )
 from evals.tables import Cell, Table
 from evals.types import stable_hash
@@ -103,38 +99,6 @@ def paired_effects(first: Iterable[Observation], second: Iterable[Observation], 
     for cell, *_ in others:
         alone[cell] += 1
     return [_paired(cell, found, alone[cell], span) for cell, found in pairs.items()]
-
-
-def independent_effects(first: Iterable[Observation], second: Iterable[Observation]) -> list[Effect]:
-    """Difference of means over different games of the same cell, such as two tasks'.
-
-    The interval joins those of the two sides. p is that of a permutation of whole games between them, by 9,999 draws.
-    """
-    sides = [_by_cell(side) for side in (first, second)]
-    return [_independent(cell, mine, sides[1][cell]) for cell, mine in sides[0].items() if cell in sides[1]]
-
-
-def effect_over_cells(first: Sequence[Observation], second: Sequence[Observation]) -> Effect | None:
-    """Difference of means over different games of the cells that both sides have, each cell with the same weight.
-
-    Means over all games would differ where one side has more games of the easy cells. The interval joins those of the cells
-    (``weighted_sum``), and is wider where the cells share games, as those of several modes do. p is that of a permutation of
-    whole games between the sides, within the cells that they are of.
-
-    Returns:
-        The effect, in the cell ``("all",)``; None where no cell is common.
-    """
-    cells = [_by_cell(side) for side in (first, second)]
-    common = [cell for cell in cells[0] if cell in cells[1]]
-    if not common:
-        return None
-    sides = [[one for cell in common for one in side[cell]] for side in cells]
-    shares = all(one.value in (0.0, 1.0) for side in sides for one in side)
-    one, other = (_mean_of_cells([side[cell] for cell in common], shares) for side in cells)
-    games = sum(len({each.game for each in side}) for side in sides)
-    left_out = len(first) + len(second) - sum(map(len, sides))
-    p = _shuffle_p_over_cells(*sides)
-    return Effect(("all",), one.mean, other.mean, difference_estimate(one, other), p, games, left_out)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -406,118 +370,3 @@ def _fair_binomial(n: int) -> npt.NDArray[np.float64]:
     logs = np.array([math.lgamma(k + 1) for k in range(n + 1)])
     probabilities: npt.NDArray[np.float64] = np.exp(logs[-1] - n * math.log(2) - logs - logs[::-1])
     return probabilities
-
-
-# --- independent games -----------------------------------------------------------------------------------------------
-
-
-def _by_cell(side: Iterable[Observation]) -> dict[tuple[str, ...], list[Observation]]:
-    cells: dict[tuple[str, ...], list[Observation]] = {}
-    for one in side:
-        cells.setdefault(one.cell, []).append(one)
-    return cells
-
-
-def _independent(cell: tuple[str, ...], first: Sequence[Observation], second: Sequence[Observation]) -> Effect:
-    shares = all(one.value in (0.0, 1.0) for one in (*first, *second))
-    one, other = pooled_estimate(first, shares), pooled_estimate(second, shares)
-    games = len({each.game for each in first}) + len({each.game for each in second})
-    return Effect(cell, one.mean, other.mean, difference_estimate(one, other), _shuffle_p(first, second), games, 0)
-
-
-def pooled_estimate(side: Sequence[Observation], shares: bool, confidence: float = 0.95) -> Estimate:
-    """Mean with its interval, clustered by game; of ``shares`` as a proportion."""
-    values, games = [one.value for one in side], [one.game for one in side]
-    if shares:
-        return proportion_estimate([value > 0 for value in values], games, confidence)
-    bounds = UNIT if min(values) >= 0 and max(values) <= 1 else UNBOUNDED
-    return mean_estimate(values, games, confidence, bounds)
-
-
-def _mean_of_cells(cells: Sequence[Sequence[Observation]], shares: bool) -> Estimate:
-    """The mean of one side's cell means."""
-    estimates = [pooled_estimate(cell, shares) for cell in cells]
-    independent = weighted_sum(estimates, [1 / len(cells)] * len(cells))
-    # What each game adds to the mean beyond its cells' means; games of several cells add up, or cancel out.
-    by_game, squares = defaultdict[Hashable, list[float]](list), []
-    for cell, estimate in zip(cells, estimates, strict=True):
-        games = [each.game for each in cell]
-        residuals = cluster_sums([(each.value - estimate.mean) / len(cell) for each in cell], games)
-        for game, residual in zip(dict.fromkeys(games), residuals, strict=True):
-            by_game[game].append(residual)
-            squares.append(residual**2)
-    apart, together = math.fsum(squares), math.fsum(math.fsum(values) ** 2 for values in by_game.values())
-    wider = math.sqrt(max(1.0, together / apart)) if apart else 1.0
-    mean, low, high = independent.mean, independent.low, independent.high
-    return Estimate(mean, mean - wider * (mean - low), mean + wider * (high - mean), independent.n)
-
-
-def _shuffle_p_over_cells(first: Sequence[Observation], second: Sequence[Observation]) -> float:
-    """p-value of a difference of the means of cell means if whole games could as well have been on the other side.
-
-    Games change places with games of the same cells; of those that are alike only the number is drawn.
-    """
-    cells = list(dict.fromkeys(sorted(one.cell for one in first)))
-    place = {cell: number for number, cell in enumerate(cells)}
-    counts: defaultdict[tuple[tuple[float, ...], tuple[int, ...]], list[int]] = defaultdict(lambda: [0, 0])
-    """How many games of each side have these sums and numbers of values by cell."""
-    for side, observations in enumerate((first, second)):
-        games: defaultdict[Hashable, list[list[float]]] = defaultdict(lambda: [[] for _ in cells])
-        for one in observations:
-            games[one.game][place[one.cell]].append(one.value)
-        for values in games.values():
-            counts[tuple(map(math.fsum, values)), tuple(map(len, values))][side] += 1
-    # In one order, so that the same numbers are drawn whatever the order of the games, and whichever side is first.
-    ordered = sorted(counts.items())
-    kinds, numbers = [kind for kind, _ in ordered], np.array([found for _, found in ordered])
-    if numbers[:, 0].tolist() > numbers[:, 1].tolist():
-        numbers = numbers[:, ::-1]
-    sums, sizes = (np.array([kind[part] for kind in kinds], np.float64) for part in (0, 1))
-
-    def distance(here: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        there = numbers.sum(1) - here
-        means: npt.NDArray[np.float64] = (here @ sums) / (here @ sizes) - (there @ sums) / (there @ sizes)
-        absolute: npt.NDArray[np.float64] = np.abs(means.mean(-1))
-        return absolute
-
-    generator = np.random.default_rng(0)
-    drawn = np.zeros((DRAWS, len(kinds)), np.int64)
-    covered = [tuple(size > 0 for size in kind[1]) for kind in kinds]
-    for pattern in dict.fromkeys(covered):
-        alike = np.array([each == pattern for each in covered])
-        of_pattern = numbers[alike]
-        drawn[:, alike] = generator.multivariate_hypergeometric(
-            of_pattern.sum(1), of_pattern[:, 0].sum(), DRAWS, method="marginals"
-        )
-    extreme = distance(drawn) >= distance(numbers[:, 0]) * (1 - 1e-9)
-    return float((1 + extreme.sum()) / (DRAWS + 1))
-
-
-def _shuffle_p(first: Sequence[Observation], second: Sequence[Observation]) -> float:
-    """p-value of a difference of means if whole games could as well have been on the other side.
-
-    Games of equal sum and size are alike, so only how many of each kind come to the first side is drawn.
-    """
-    kinds: defaultdict[tuple[float, int], list[int]] = defaultdict(lambda: [0, 0])
-    for side, observations in enumerate((first, second)):
-        games = defaultdict[Hashable, list[float]](list)
-        for one in observations:
-            games[one.game].append(one.value)
-        for values in games.values():
-            kinds[math.fsum(values), len(values)][side] += 1
-    # In the order of their values: the same numbers are drawn for each, whatever the order of the games.
-    ordered = sorted(kinds.items())
-    sums, sizes = (np.array(column) for column in zip(*(kind for kind, _ in ordered), strict=True))
-    here, there = (np.array(column) for column in zip(*(found for _, found in ordered), strict=True))
-
-    def distance(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        rest = here + there - counts
-        means: npt.NDArray[np.float64] = (counts @ sums) / (counts @ sizes) - (rest @ sums) / (rest @ sizes)
-        return np.abs(means)
-
-    generator = np.random.default_rng(0)
-    # The smaller side is drawn: the distance is the same for its rest, so p does not depend on which side is first.
-    smaller = min(here.sum(), there.sum())
-    drawn = generator.multivariate_hypergeometric(here + there, smaller, DRAWS, method="marginals")
-    extreme = distance(drawn) >= distance(here) * (1 - 1e-9)
-    return float((1 + extreme.sum()) / (DRAWS + 1))

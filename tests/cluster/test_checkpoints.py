@@ -30,7 +30,8 @@ from evals.analysis.compare import LOOKED_AT
 from evals.ledger.records import records_to_table
 from evals.stats.intervals import Estimate
 from evals.suite import ledger_columns, plan_for
-from evals.summary.paired import Measure, Observation, pooled_estimate
+from evals.summary.independent import pooled_estimate
+from evals.summary.paired import Measure, Observation
 from tests.cluster.conftest import EASY, settings_at
 from tests.cluster.test_cli import run_here
 from tests.runs import Often, records_of
@@ -579,6 +580,11 @@ def test_a_point_is_the_model_s_measure_over_all_games_with_what_was_planned_pla
     with run.intervals():
         estimate = pooled_estimate(own, shares=True)
     assert found == Point("c-7", 7, "kumo: success", estimate, own, 16, 14, 3, ())
+    apart = dataclasses.replace(run, stopping=("decided",), cells_stop=True)
+    (joined,) = points_of("c-7", 7, apart, suite)
+    assert not joined.estimate.has_interval, (
+        "cells that stopped apart, of a plan that is not known, have no joined interval"
+    )
     unseen = SimpleNamespace(name="kumo", measures=lambda *given: [Measure("none", (), []), measure])
     assert points_of("c-7", 7, run, SimpleNamespace(parts=[unseen])) == [found], "a measure of nothing has no point"
     assert estimate.mean == sum(one.value for one in own) / 14 and len({(one.unit, one.game) for one in own}) == 14

@@ -419,7 +419,7 @@ def test_imports_step_by_step(said, monkeypatch, tmp_path):
 
     names = "check_scores ledger_rows make_suite stored_sections planned_episode"
     facts = Thing(said, "facts", versions={"v": "1"}, began="today", suite={"s": 1}, suite_version=3, withheld=[])
-    facts.model, facts.decoding, facts.stopping = {"name": "m"}, "free", None
+    facts.model, facts.decoding = {"name": "m"}, "free"
     facts.model_dump = lambda include, **how: said("-> dump", sorted(include), how) or {"history": {"x": "y"}}
     rows = pa.table({"episode_id": ["a", "b"], "session": ["", ""]})
     suite = SimpleNamespace(name="kumo", version=3)
@@ -433,7 +433,7 @@ def test_imports_step_by_step(said, monkeypatch, tmp_path):
         "named.json": {"player": "p"},
         "older.json": {"version": 2, "withheld": [f"w{n}" for n in range(21)], "unplayed": ["u"], "began": ""},
         "torn.json": {"played": 3},
-        "whole.json": {"played": 2, "unchecked": 2},
+        "whole.json": {"played": 2, "unchecked": 2, "stopping": ["a: decided", "b: \x1b[2Jopen"]},
         "more.json": {"unplayed": ["u", "v"]},
         "fewer.json": {"played": 1},
         "second.json": {"before": True},
@@ -446,7 +446,7 @@ def test_imports_step_by_step(said, monkeypatch, tmp_path):
             "withheld": [],
             "unplayed": [],
         } | case
-        case = {"played": None, "unchecked": 0, "began": "today", "before": False} | case
+        case = {"played": None, "unchecked": 0, "began": "today", "before": False, "stopping": None} | case
         said(f"--- {name}")
         (tmp_path / name).write_text(name)
         stand_ins(monkeypatch, said, import_run, names, make_suite=said.calls("make_suite", suite))
@@ -454,7 +454,7 @@ def test_imports_step_by_step(said, monkeypatch, tmp_path):
         reader = written(case["carried"], transcript(1, carried=one), transcript(2, carried=two))
         monkeypatch.setattr(import_run, "READERS", {".eval": ("inspect", reader), ".json": ("every", reader)})
         facts.suite_version, facts.withheld, facts.unplayed = case["version"], case["withheld"], case["unplayed"]
-        facts.played, facts.began = case["played"], case["began"]
+        facts.played, facts.began, facts.stopping = case["played"], case["began"], case["stopping"]
         monkeypatch.setattr(import_run, "read_as", said.calls("read_as", facts))
         monkeypatch.setattr(import_run, "stored_sections", said.calls("stored_sections", {"suite": {"type": "kumo"}}))
         planned = lambda each, place: planned_game(str(each), index=str(each))  # noqa: E731

@@ -21,6 +21,7 @@ from cluster.storage.stored_run import Run, damaged, read_runs
 from evals.ledger.lease import find_leases, part_files
 from evals.ledger.ledger import OPENINGS
 from evals.ledger.parts import Damage, LedgerChangedError, LedgerDamagedError, damage_of
+from evals.stopping.outcomes import CELLS_STOP
 from tests.cluster.test_ledger import PLAN, directory, rows  # noqa: F401
 from tests.viewer_runs import calm_rows, write_run
 
@@ -117,6 +118,18 @@ def test_a_damaged_session_is_refused_and_one_such_run_does_not_stop_the_list(di
         run_status(Run(directory.path))
     assert str(refused.value).isprintable()
     assert "unreadable" in list_runs(directory.path).rows[0]
+
+
+def test_what_stopping_rules_of_imported_files_said_is_told_once_and_whether_cells_stopped_apart(directory):  # noqa: F811
+    sessions = [{"id": "a", "imported_stopping": "x: decided\ny: open"}, {"id": "b"}]
+    for last, apart in (("y: open\nz: precise", False), (f"y: open\n{CELLS_STOP}", True)):
+        written = [*sessions, {"id": "c", "imported_stopping": last}]
+        (directory.path / "versions.json").write_text(json.dumps(written))
+        data = Run(directory.path).data
+        assert data.stopping == ("x: decided", "y: open", last.splitlines()[1])
+        assert data.cells_stop == apart and data.with_not_needed is None
+    (directory.path / "versions.json").write_text(json.dumps(sessions[1:]))
+    assert Run(directory.path).data.stopping == ()
 
 
 def test_a_pipe_in_place_of_a_file_is_refused(directory):  # noqa: F811

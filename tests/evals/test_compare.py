@@ -523,6 +523,15 @@ class TwoCells(ToySuite):
         return super()._length(index) + self.longer * (1 + index % 2)
 
 
+class TwoMore(TwoCells):
+    """Another suite of this kind."""
+
+    name = "two_more"
+
+    def plan(self):
+        return [dataclasses.replace(each, suite="two_more") for each in super().plan()]
+
+
 @pytest.mark.slow
 @given(SHARES, SHARES, st.integers(1, 3), st.sets(st.integers(0, 11), max_size=3))
 @settings(max_examples=6)
@@ -581,6 +590,18 @@ def test_cells_that_only_one_side_has_are_left_out_of_all_and_told():
         assert table.rows[0][2] == table.rows[0][3] == table.rows[1][2]
         assert any(note.startswith("4 episodes of cells that the other side lacks") for note in table.notes)
     assert not any("lacks" in note for note in fresh_table(both, both).notes)
+
+
+def test_what_is_left_out_is_counted_over_all_suites():
+    suite = Bundle("both", (TwoCells(episodes=8), TwoMore(episodes=4)))
+    whole = run_of(suite, {"m": Often(0.5, 1)})
+    hard = [row["episode_id"] for row in whole.plan.to_pylist() if row["level"] == "hard"]
+    first, second = (
+        Side(label, "m", run, suite) for label, run in zip("AB", (whole, whole.without(hard)), strict=True)
+    )
+    assert any(
+        note.startswith("6 episodes of cells that the other side lacks") for note in fresh_table(first, second).notes
+    )
 
 
 def test_effort_is_how_much_longer_perfect_play_takes_in_the_first_run():

@@ -113,6 +113,7 @@ def teller(said):
 
 def test_comparisons(capsys, monkeypatch):
     monkeypatch.setattr("evals.summary.paired.DRAWS", 99)
+    monkeypatch.setattr("evals.summary.independent.DRAWS", 99)
     said = Said(capsys)
     tell = teller(said)
     both, toy = played(BOTH, 0, left_out=(1, 5)), played(TOY, 2, left_out=(23,))

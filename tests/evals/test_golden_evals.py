@@ -87,7 +87,8 @@ from evals.viewer.search import TextSearches
 from tests.golden import check_said, plain
 
 _ROOMS = {
-    "statistics": "stats.intervals stats.anytime stats.power stats.reliability stopping.rules summary.paired tables",
+    "statistics": "stats.intervals stats.anytime stats.power stats.reliability stopping.rules summary.independent "
+    "summary.paired tables",
     "summaries": "summary.cells summary.cost summary.difficulty summary.failures summary.flat summary.overview "
     "summary.reliability summary.reply_health summary.status summary.usage",
     "studies": "study.conditions study.effects study.split study.variance stopping.order stopping.outcomes",

@@ -143,7 +143,7 @@ def odd_sources():
         "history": None,
     }
     run = RunData.of_tables(plan_to_table(plan), records_to_table(records, ledger_columns(ODD)), settings)
-    return sources_of(dataclasses.replace(run, stopping=("It stopped",)), ODD)
+    return sources_of(dataclasses.replace(run, stopping=("It stopped", "and so did that")), ODD)
 
 
 def told(value, path=()):

@@ -5,7 +5,8 @@ import pytest
 from scipy import stats
 
 from evals.stats.intervals import mean_estimate, proportion_estimate
-from evals.summary.paired import independent_effects, paired_effects
+from evals.summary.independent import independent_effects
+from evals.summary.paired import paired_effects
 from tests.evals.test_paired import side
 
 pytestmark = pytest.mark.slow

@@ -8,10 +8,10 @@ import pyarrow.compute as pc
 
 from evals.ledger.run_data import RunData
 from evals.suites.kidgym.published_environment.recording import SUFFIX
+from evals.summary.independent import independent_effects
 from evals.summary.paired import (
     effects_tables,
     failure_notes,
-    independent_effects,
     paired_effects,
     success_observations,
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from evals.ledger.run_data import RunData
-from evals.summary.paired import effects_tables, failure_notes, independent_effects, success_observations
+from evals.summary.independent import independent_effects
+from evals.summary.paired import effects_tables, failure_notes, success_observations
 from evals.tables import Table
 
 
