@@ -7,7 +7,7 @@ import operator
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -306,6 +306,7 @@ CELLS = st.lists(st.sampled_from([0.0, 1.0, 2.5]), min_size=1, max_size=3)
 
 
 @settings(max_examples=40, deadline=None)
+@example([0.0], [1.0], [0.0, 0.0, 1.0], [0.0, 1.0, 1.0])  # thirds that add up to nothing but a rounding error
 @given(CELLS, CELLS, CELLS, CELLS)
 def test_p_over_cells_is_the_share_of_all_exchanges_within_cells(one, two, three, four):
     first, second = apart(cells_of(a=one, b=two)), apart(cells_of(a=three, b=four))
