@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from cluster.commands.show_episode import whole_id
@@ -13,7 +12,7 @@ from cluster.errors import UserError, cannot_write
 from cluster.storage.durable import write_durably
 from cluster.storage.stored_run import Run, read_runs
 from evals.analysis.compare import SHORT_ID
-from evals.notes import Note, NoteError, Notes, NotesFile, new_note, notes_table, user_name
+from evals.notes import NoteError, Notes, NotesFile, new_note, notes_table, user_name
 from evals.notes.exchange import chosen, notes_as_text, read_notes
 from evals.tables import Table
 
@@ -48,14 +47,16 @@ def main(options: argparse.Namespace) -> None:
             new = file.add(given)
             say(f"{new:,} notes added, {len(given) - new:,} were there or had been removed")
         elif options.export is not None:
-            _export(chosen(file.read().notes, options.tag), options.export)
+            _export(file.read(), options.tag, options.export)
         else:
             _show(run, file.read(), options.tag)
     except NoteError as error:
         raise UserError(str(error)) from error
 
 
-def _export(notes: Sequence[Note], path: Path) -> None:
+def _export(found: Notes, tag: str, path: Path) -> None:
+    _warn_of_damage(found)
+    notes = chosen(found.notes, tag)
     content = notes_as_text(notes, path).encode()
     if os.path.lexists(path):
         raise UserError(f"--export {path}: is there already; remove it, or name another file")
@@ -80,9 +81,13 @@ def _the_note(file: NotesFile, start: str) -> str:
     )
 
 
-def _show(run: Run, found: Notes, tag: str) -> None:
+def _warn_of_damage(found: Notes) -> None:
     for what in found.damage:
         warn(f"left out: {what}")
+
+
+def _show(run: Run, found: Notes, tag: str) -> None:
+    _warn_of_damage(found)
     notes = chosen(found.notes, tag)
     counts = read_runs([run], lambda: notes_table(run.data, notes))
     if counts is None:

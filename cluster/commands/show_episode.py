@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cluster.config.plan import make_suite
-from cluster.console import say, show
+from cluster.console import say, show, warn
 from cluster.errors import UserError
 from cluster.observe.episode_text import Pictures, print_episode
 from cluster.storage.stored_run import Run, read_runs
@@ -38,6 +38,8 @@ def main(options: argparse.Namespace) -> None:
     """Print an episode, or the list of them."""
     run = Run(options.run_dir)
     notes = NotesFile(run.path).read()
+    for what in notes.damage:
+        warn(f"left out: {what}")
     if options.episode is None:
         tagged = None
         if options.tag:

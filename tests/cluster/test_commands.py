@@ -525,6 +525,21 @@ def test_notes_are_written_listed_exported_removed_and_read_again(run_dir, tmp_p
         assert code == 2 and re.search(named, said), said
 
 
+def test_every_command_that_shows_or_writes_notes_names_the_lines_it_cannot_read(run_dir, tmp_path, capsys):
+    episode = Run(run_dir).planned["episode_id"][0].as_py()
+    run_here(capsys, "notes", str(run_dir), "--on", episode, "--text", "sound", "--author", "ada")
+    with (run_dir / "notes.jsonl").open("a") as file:
+        file.write("half a li\n")
+    exported = str(tmp_path / "notes.csv")
+    for words in (("notes",), ("notes", "--export", exported), ("show",), ("show", "EPISODE"), ("report",)):
+        command, *others = words
+        given = [episode if word == "EPISODE" else word for word in others]
+        code, out, err = run_here(capsys, command, str(run_dir), *given)
+        unwrapped = "".join((out + err).split())
+        assert code == 0 and "notes.jsonl,line2" in unwrapped, words
+    assert Path(exported).read_text().count("\n") == 2
+
+
 def test_the_keys_of_a_group_are_listed_with_their_defaults_and_as_a_schema_for_editors(capsys):
     code, out, _ = run_here(capsys, "settings", "suite=kumo", "cluster")
     assert code == 0 and re.search(r"suite\.repeats +an integer, from 1 up +5", out) and "cluster.replicas" in out

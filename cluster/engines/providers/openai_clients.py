@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
+from urllib.parse import urlsplit
 
 from cluster.engines import api_answer
 from cluster.engines.api_answer import Answer, Usage
@@ -65,7 +66,7 @@ class OpenAIClientEngine(ProviderEngine):
         from openai import AsyncOpenAI
 
         self._http = http_client(self.max_num_seqs, self.timeout_seconds, self.batch)
-        return AsyncOpenAI(
+        client = AsyncOpenAI(
             api_key=key,
             base_url=self.address,
             default_headers=dict(headers),
@@ -73,6 +74,9 @@ class OpenAIClientEngine(ProviderEngine):
             timeout=None,
             http_client=self._http,
         )
+        if not _is_openais(self.address):
+            _name_no_account(client)
+        return client
 
     async def ask_whether_there(self) -> None:
         """Ask for the list of models."""
@@ -191,6 +195,17 @@ def _response_usage(data: Any) -> Usage:
     return api_answer.read_usage({"usage": renamed})
 
 
+def _is_openais(address: str) -> bool:
+    """Whether an address is one of OpenAI's own, such as ``https://eu.api.openai.com/v1``."""
+    host = urlsplit(address).hostname or ""
+    return host == "openai.com" or host.endswith(".openai.com")
+
+
+def _name_no_account(client: Any) -> None:
+    """Do not send ``OPENAI_ORG_ID`` and ``OPENAI_PROJECT_ID``: the client reads them, and sends them to any address."""
+    client.organization = client.project = None
+
+
 @dataclass(kw_only=True, eq=False)
 class AzureEngine(OpenAIClientEngine):
     """OpenAI's models in Azure; ``model`` names the deployment, ``base_url`` the resource."""
@@ -223,8 +238,11 @@ class AzureEngine(OpenAIClientEngine):
             "http_client": self._http,
         }
         if self.api_version == "v1":
-            return AsyncOpenAI(base_url=f"{self.address}/openai/v1", **common)
-        return AsyncAzureOpenAI(azure_endpoint=self.address, api_version=self.api_version, **common)
+            client = AsyncOpenAI(base_url=f"{self.address}/openai/v1", **common)
+        else:
+            client = AsyncAzureOpenAI(azure_endpoint=self.address, api_version=self.api_version, **common)
+        _name_no_account(client)
+        return client
 
 
 @dataclass(kw_only=True, eq=False)

@@ -11,7 +11,7 @@ from cluster.config.settings import load_settings
 from cluster.engines import api_endpoint
 from cluster.engines.api_answer import Usage
 from cluster.engines.api_errors import EndpointError
-from cluster.engines.base import EngineClosedError
+from cluster.engines.base import EngineClosedError, Sampling
 from cluster.engines.providers.connection import http_client
 from cluster.engines.providers.errors import endpoint_error
 from cluster.engines.providers.prices import prices_for, table
@@ -151,6 +151,23 @@ def test_headers_that_a_client_would_read_by_itself_are_refused_before_the_run(s
         with pytest.raises(ValueError, match=f"{variable} is set, but") as refused:
             made.check_environment(usual)
         assert "token-of-mine" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["responses", "chat", "azure", "azure_dated", "openrouter"])
+async def test_the_names_of_an_openai_account_go_to_openai_alone(stub, name, monkeypatch):
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-of-mine")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj_of_mine")
+    await engine(name, stub).complete(request())
+    sent = json.dumps(stub.headers)
+    assert "of-mine" not in sent and "of_mine" not in sent
+    if name in ("responses", "chat"):
+        made, usual = SETTINGS[name]
+        for address in (None, "https://eu.api.openai.com/v1"):
+            client = made(sampling=Sampling(temperature=1.0), base_url=address, **usual)._client
+            assert (client.organization, client.project) == ("org-of-mine", "proj_of_mine")
+        for address in ("https://openai.com.example/v1", "https://notopenai.com/v1"):
+            client = made(sampling=Sampling(temperature=1.0), base_url=address, **usual)._client
+            assert (client.organization, client.project) == (None, None)
 
 
 def _every_botocore_error():
