@@ -560,6 +560,20 @@ def test_masks_texts_and_pictures_are_those_of_the_turn(name, outsiders):
     env.close()
 
 
+def test_a_seed_begins_its_stream_of_games_again_and_without_one_the_stream_goes_on():
+    env = environment("KidGym", **DIRECT["KidGym"], pictures=False)
+
+    def game(seed=None):
+        _, info = env.reset(seed=seed)
+        return info["game"]
+
+    for seed in (0, 1, 2**31):
+        first, *others = game(seed), game(), game()
+        assert first not in others and game(seed) == first and game() == others[0]
+    assert game(0) != game(1)
+    env.close()
+
+
 def test_an_action_beyond_the_mask_wins_nothing():
     env = environment("KidGym", **DIRECT["KidGym"], pictures=False)
     env.reset(seed=1)
