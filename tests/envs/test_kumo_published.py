@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from envs.disk import exit_code
-from envs.kumo.published import MalformedFolderError, benchmark_domains, import_checkout, open_domain
+from envs.kumo.published import MalformedFolderError, benchmark_domains, import_checkout, open_domain, source
 from envs.kumo.published.checkout import CheckoutError, read_text
 from envs.kumo.published.command import describe
 from envs.kumo.published.command import main as import_main
@@ -396,6 +396,30 @@ def test_a_folder_that_holds_something_else_is_not_replaced(tmp_path):
     assert (tmp_path / "mine" / "thesis.tex").exists()
     import_checkout(checkout, tmp_path / "kumo", quietly)
     import_checkout(checkout, tmp_path / "kumo", quietly)  # its own is
+
+
+def test_writing_that_fails_leaves_an_earlier_import_as_it_was_and_nothing_of_its_own(tmp_path, monkeypatch):
+    earlier, later = ({name: {"tasks": [], "version": version} for name in ("marsh", "pond")} for version in (1, 2))
+    source.write_folder(tmp_path / "kumo", {"format": 1}, earlier)
+
+    def files():
+        return {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
+
+    before = files()
+    write, written = source._write, []
+    for full_at in range(1, 6):  # two files of each of two domains, and the summary
+
+        def write_until_full(path, text, full_at=full_at):
+            written.append(path)
+            if len(written) == full_at:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            write(path, text)
+
+        written.clear()
+        monkeypatch.setattr(source, "_write", write_until_full)
+        with pytest.raises(OSError, match="No space"):
+            source.write_folder(tmp_path / "kumo", {"format": 1}, later)
+        assert files() == before
 
 
 def test_what_a_killed_import_has_left_is_removed_by_the_next(tmp_path):

@@ -110,6 +110,31 @@ NAMES = (
 )
 
 
+BRITISH = """
+    anaemia:anemia oesophagus:esophagus colour:color colours:colors realise:realize realised:realized realises:realizes
+    realising:realizing organisation:organization organisations:organizations analyse:analyze analysed:analyzed
+    analyser:analyzer analyses:analyzes analysing:analyzing centre:center centres:centers theatre:theater fibre:fiber
+    louvre:louver travelled:traveled traveller:traveler travelling:traveling sulphur:sulfur aluminium:aluminum grey:gray
+    greyhound:grayhound catalogue:catalog catalogues:catalogs mould:mold moulds:molds mouldy:moldy moulder:molder
+    smoulder:smolder licence:license licences:licenses defence:defense programme:program programmes:programs
+""".split()  # noqa: SIM905
+
+
+@pytest.mark.parametrize("pair", BRITISH)
+def test_a_british_and_an_american_spelling_are_one_name(pair):
+    british, american = pair.split(":")
+    assert words(british) == words(american)
+
+
+def test_words_that_only_look_british_keep_their_difference():
+    different = (
+        "hour/hor our/or wise/wize rise/rize tire/tier ice/ise once/onse fence/fens call/cal hill/hil comma/coma"
+    )
+    for pair in different.split():
+        one, other = pair.split("/")
+        assert words(one) != words(other), pair
+
+
 @pytest.mark.slow
 def test_spellings_and_likeness_of_domains_are_as_on_record():
     parts = [f"{name!r}: {fold(name)!r} {words(name)}" for name in NAMES]
