@@ -171,6 +171,10 @@ class Suite(abc.ABC):
         """How hard a level is beside others of its task; None where levels are not harder or easier. Its number by default."""
         return float(level) if level.isdecimal() else None
 
+    def level_of_games(self, level: str) -> str:
+        """One name for a level, where two names mean the same games: so these are known as trained on under either."""
+        return level
+
     def variant_of(self, task: str) -> str:
         """How a task's games are drawn, where a suite draws in several ways; success is not averaged over different ones."""
         return ""

@@ -24,6 +24,7 @@ from evals.exchange.source import (
     json_line,
     messages_of,
     safe_name,
+    told_apart,
     write_json,
 )
 
@@ -92,7 +93,7 @@ def _log(source: Source, scores: list[Score], evaluation: str) -> dict[str, Any]
             "additional_details": dict(source.versions),
         },
         "model_info": _model_info(source),
-        "evaluation_results": [_result(source, score) for score in scores],
+        "evaluation_results": _results(source, scores),
     }
 
 
@@ -123,7 +124,19 @@ def _details(source: Source, deployment: str, availability: str) -> dict[str, st
     return {"deployment_type": deployment, "model_availability": availability, "player": source.player}
 
 
-def _result(source: Source, score: Score) -> dict[str, Any]:
+def _results(source: Source, scores: Sequence[Score]) -> list[dict[str, Any]]:
+    """One result for each score; two that would have one name or id, since their cells join alike, are told apart."""
+    names = {(score.metric, *score.cell): score.name for score in scores}
+    ids = told_apart({key: _result_id(source, name) for key, name in names.items()})
+    names = told_apart(names)
+    results = []
+    for score in scores:
+        key = (score.metric, *score.cell)
+        results.append(_result(source, score, names[key], ids[key]))
+    return results
+
+
+def _result(source: Source, score: Score, name: str, identity: str) -> dict[str, Any]:
     low, high = score.bounds
     estimate = score.estimate
     uncertainty: dict[str, Any] = {"num_samples": estimate.n}
@@ -137,8 +150,8 @@ def _result(source: Source, score: Score) -> dict[str, Any]:
         name: source.model.get("sampling", {}).get(name) for name in ("temperature", "top_p", "top_k", "max_tokens")
     }
     return {
-        "evaluation_result_id": _result_id(source, score.name),
-        "evaluation_name": f"{source.title}: {score.name}",
+        "evaluation_result_id": identity,
+        "evaluation_name": f"{source.title}: {name}",
         "source_data": {
             "dataset_name": f"{PROJECT} {source.suite.name}",
             "source_type": "other",

@@ -12,7 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from evals.exchange.scores import MAIN, Score, known, scores_of
-from evals.exchange.source import COMMON_LOSS, PROJECT, Source, as_text, game_key, json_line, safe_name, write_json
+from evals.exchange.source import (
+    COMMON_LOSS,
+    PROJECT,
+    Source,
+    as_text,
+    game_key,
+    json_line,
+    safe_name,
+    told_apart,
+    write_json,
+)
 
 LOSS = (
     COMMON_LOSS,
@@ -50,15 +60,16 @@ def _results(source: Source, scores: list[Score], task: str, count: int, task_ha
     """What `lm_eval` puts into its file of results."""
     by_task: dict[str, dict[str, Any]] = {task: {"alias": source.title, "sample_len": count}}
     higher: dict[str, dict[str, bool]] = {}
+    cells = {score.cell: f"{task}_{safe_name('_'.join(score.cell))}" for score in scores if score.cell}
+    names = {(): task, **told_apart(cells)}
     for score in scores:
-        name = task if not score.cell else f"{task}_{safe_name('_'.join(score.cell))}"
+        name = names[score.cell]
         alias = {"alias": " ".join(score.cell), "sample_len": score.estimate.n}
         metric = score.metric.replace(",", " ")
         error = known(score.error)
         by_task.setdefault(name, alias)[f"{metric},{FILTER}"] = score.estimate.mean
         by_task[name][f"{metric}_stderr,{FILTER}"] = "N/A" if error is None else error
         higher.setdefault(name, {})[metric] = score.higher_is_better
-    names = list(by_task)
     engine = source.model.get("engine", {})
     sampling = {name: value for name, value in source.model.get("sampling", {}).items() if value is not None}
     config = {"task": task, "output_type": "generate_until", "generation_kwargs": sampling, "num_fewshot": 0}
@@ -67,10 +78,10 @@ def _results(source: Source, scores: list[Score], task: str, count: int, task_ha
     }
     return {
         "results": by_task,
-        "group_subtasks": {task: names[1:]},
-        "configs": {name: {**config, "task": name, "metadata": {"version": source.suite.version}} for name in names},
-        "versions": dict.fromkeys(names, source.suite.version),
-        "n-shot": dict.fromkeys(names, 0),
+        "group_subtasks": {task: [name for name in by_task if name != task]},
+        "configs": {name: {**config, "task": name, "metadata": {"version": source.suite.version}} for name in by_task},
+        "versions": dict.fromkeys(by_task, source.suite.version),
+        "n-shot": dict.fromkeys(by_task, 0),
         "higher_is_better": higher,
         "n-samples": counted,
         "config": {

@@ -228,6 +228,20 @@ def safe_name(text: str) -> str:
     return kept if kept == text and kept else f"{kept or 'name'}-{stable_hash(text)[:8]}"
 
 
+def told_apart(names: Mapping[tuple[str, ...], str]) -> dict[tuple[str, ...], str]:
+    """The same names, where two things of one name differ: the first keeps it, later ones have a hash behind it.
+
+    >>> told_apart({("a b", "c"): "a b c", ("a", "b c"): "a b c"})
+    {('a b', 'c'): 'a b c', ('a', 'b c'): 'a b c-2e6730c8'}
+    """
+    taken: set[str] = set()
+    apart = {}
+    for key, name in names.items():
+        apart[key] = name if name not in taken else f"{name}-{stable_hash(*key)[:8]}"
+        taken.add(name)
+    return apart
+
+
 def write_json(path: Path, value: object) -> None:
     """JSON that any reader takes: ASCII, and no NaN."""
     path.parent.mkdir(parents=True, exist_ok=True)

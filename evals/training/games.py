@@ -129,7 +129,7 @@ class TrainingGames:
         if not self.options.evaluation_games and content in await self.evaluation.contents(episode):
             return False
         if self.options.trained_on:
-            _add_line(Path(self.options.trained_on), f"{seed_hash(episode)} {content}\n")
+            _add_line(Path(self.options.trained_on), f"{seed_hash(suite, episode)} {content}\n")
         return True
 
     def unwritten(self) -> TrainingGames:
@@ -217,7 +217,7 @@ class EvaluationGames:
         Games that cannot be told apart, because the suite has no perfect play, count as the same.
         """
         cell = await self._cell(episode)
-        return await _play_hash(suite, episode, opening) if cell.alike else _turn_hash(opening)
+        return await _play_hash(suite, episode, opening) if cell.alike else _turn_hash(suite, opening)
 
     async def first_turns(self) -> list[Turn]:
         """The first turn of one game of each task, level and mode."""
@@ -229,22 +229,24 @@ class EvaluationGames:
 
     @functools.cached_property
     def _planned(self) -> Mapping[tuple[str, str], Sequence[Episode]]:
-        """Episodes by task and level."""
+        """Episodes by task and level, this by the name that stands for all its names."""
         planned: dict[tuple[str, str], list[Episode]] = {}
         for episode in self._suite.plan():
             if episode.repeat == 0:
-                planned.setdefault((episode.task, episode.level), []).append(episode)
+                level = self._suite.level_of_games(episode.level)
+                planned.setdefault((episode.task, level), []).append(episode)
         return planned
 
     async def _cell(self, episode: Episode) -> _Cell:
-        key = episode.task, episode.level, episode.mode
+        level = self._suite.level_of_games(episode.level)
+        key = episode.task, level, episode.mode
         if key in self._cells:
             return self._cells[key]
-        openings = await self._openings_in(episode.mode, self._planned.get((episode.task, episode.level), ()))
+        openings = await self._openings_in(episode.mode, self._planned.get((episode.task, level), ()))
         seeds, contents = set[int](), set[str]()
         for planned, turn in openings:
             seeds.add(planned.seed)
-            contents.add(_turn_hash(turn))
+            contents.add(_turn_hash(self._suite, turn))
         alike = len(contents) < len(seeds)
         if alike:
             contents = {await _play_hash(self._suite, planned, turn) for planned, turn in openings}
@@ -288,28 +290,30 @@ async def _openings(suite: Suite, episodes: Iterable[Episode]) -> list[tuple[Epi
     return openings
 
 
-def seed_hash(episode: Episode) -> str:
-    """Hash of which game an episode plays, by its seed: the same for all modes, repeats and players."""
-    return stable_hash(episode.suite, episode.task, episode.level, episode.seed)
+def seed_hash(suite: Suite, episode: Episode) -> str:
+    """Hash of which game an episode of a suite plays, by its seed: the same for all modes, repeats and players."""
+    return stable_hash(episode.suite, episode.task, suite.level_of_games(episode.level), episode.seed)
 
 
-def _turn_hash(turn: Turn) -> str:
+def _turn_hash(suite: Suite, turn: Turn) -> str:
+    episode = turn.episode
+    level = suite.level_of_games(episode.level)
     chat = [[said.role, *map(_described, said.parts)] for said in turn.chat]
-    return stable_hash(turn.episode.suite, turn.episode.task, turn.episode.level, chat, [*turn.options, *turn.labels])
+    return stable_hash(episode.suite, episode.task, level, chat, [*turn.options, *turn.labels])
 
 
 async def _play_hash(suite: Suite, episode: Episode, opening: Turn) -> str:
     """Hash of all that perfect play is asked and replies; of the first turn alone where the suite knows no perfect play."""
     record = await play_episode(suite, episode, _Perfect())
-    said = [[_turn_hash(played.turn), played.reply.text] for played in record.turns]
-    return stable_hash(_turn_hash(opening), said)
+    said = [[_turn_hash(suite, played.turn), played.reply.text] for played in record.turns]
+    return stable_hash(_turn_hash(suite, opening), said)
 
 
 def _modes_by_game(suite: Suite) -> dict[str, dict[str, Episode]]:
     """The games of a plan by their seeds, each with an episode of each of its modes."""
     games: dict[str, dict[str, Episode]] = {}
     for episode in suite.plan():
-        games.setdefault(seed_hash(episode), {}).setdefault(episode.mode, episode)
+        games.setdefault(seed_hash(suite, episode), {}).setdefault(episode.mode, episode)
     return games
 
 

@@ -7,6 +7,7 @@ import dataclasses
 import errno
 import functools
 import hashlib
+import importlib
 import io
 import itertools
 import json
@@ -1013,6 +1014,32 @@ def test_lm_eval_is_told_sampling_settings_that_are_0(tmp_path):
     results, _ = export_lm_eval(source, tmp_path)
     for config in json.loads((tmp_path / results).read_text())["configs"].values():
         assert config["generation_kwargs"] == {"temperature": 0.0, "seed": 0}
+
+
+@pytest.mark.parametrize("name", ["lm_eval", "every_eval_ever"])
+def test_cells_whose_names_join_alike_keep_their_own_scores(name, tmp_path, monkeypatch):
+    source = toy_source()
+    module = importlib.import_module(f"evals.exchange.{name}")
+    overall = module.scores_of(source)[0]
+    cells = [(), ("a_b", "c"), ("a", "b_c"), ("a b", "c"), ("a", "b c"), ("a.b", "c")]
+    means = {cell: place / 8 for place, cell in enumerate(cells)}
+    scores = []
+    for cell, mean in means.items():
+        estimate = dataclasses.replace(overall.estimate, mean=mean)
+        scores.append(dataclasses.replace(overall, cell=cell, estimate=estimate))
+    monkeypatch.setattr(module, "scores_of", lambda source: scores)
+    aggregate, _ = WRITE[name](source, tmp_path)
+    written = json.loads((tmp_path / aggregate).read_text())
+    if name == "lm_eval":
+        assert [each["success,none"] for each in written["results"].values()] == [*means.values()]
+        (below,) = written["group_subtasks"].values()
+        assert len(below) == len(set(below)) == len(cells) - 1
+    else:
+        results = written["evaluation_results"]
+        assert [each["score_details"]["score"] for each in results] == [*means.values()]
+        for key in ("evaluation_result_id", "evaluation_name"):
+            assert len({each[key] for each in results}) == len(cells)
+            assert "-" not in results[0][key], "the first keeps its name"
 
 
 @pytest.mark.parametrize("name", WRITE)

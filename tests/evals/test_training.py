@@ -247,8 +247,8 @@ async def begun(games: TrainingGames, number: int, seed: int = 0) -> list[Turn]:
 def test_games_of_the_evaluation_are_not_trained_on(name):
     games = TrainingGames(name.lower(), **DIRECT[name])
     turns = asyncio.run(begun(games, 12))
-    planned = {seed_hash(episode) for episode in games.suite.plan()}
-    assert not planned & {seed_hash(turn.episode) for turn in turns}
+    planned = {seed_hash(games.suite, episode) for episode in games.suite.plan()}
+    assert not planned & {seed_hash(games.suite, turn.episode) for turn in turns}
     assert len({turn.episode.id for turn in turns}) == 12
     again, other = asyncio.run(begun(games, 12)), asyncio.run(begun(games, 12, seed=1))
     assert [turn.episode.id for turn in again] == [turn.episode.id for turn in turns]
@@ -439,7 +439,12 @@ def test_trained_games_are_counted_once_by_their_seed_or_by_what_they_show(tmp_p
     contents = {episode.index: asyncio.run(content(episode)) for episode in (one, two, three, four)}
     assert len({*contents.values()}) == 4
     none = "0" * 32
-    lines = [(seed_hash(one), contents[0]), (seed_hash(two), none), (none, contents[2]), (none, contents[2])]
+    lines = [
+        (seed_hash(suite, one), contents[0]),
+        (seed_hash(suite, two), none),
+        (none, contents[2]),
+        (none, contents[2]),
+    ]
     path.write_text("".join(f"{seed} {shown}\n" for seed, shown in lines))
     assert asyncio.run(trained_games(suite, path)) == (3, 5), "a game in two modes is one"
     path.write_text(f"{none} {contents[3]}\n")
@@ -469,7 +474,7 @@ def test_games_of_the_evaluation_that_are_trained_on_are_written_down_in_their_o
     games = TrainingGames("kumo", **DIRECT["Kumo"], evaluation_games=True, trained_on=str(file))
     turns = asyncio.run(begun(games, 7))
     lines = [line.split() for line in file.read_text().splitlines()]
-    assert [seed for seed, _ in lines] == [seed_hash(turn.episode) for turn in turns]
+    assert [seed for seed, _ in lines] == [seed_hash(games.suite, turn.episode) for turn in turns]
     assert len({seed for seed, _ in lines}) == 3 == len({content for _, content in lines}), (
         "the plan's, again and again"
     )
@@ -784,9 +789,39 @@ def test_a_win_out_of_reach_is_as_far_as_the_whole_budget():
 
 
 def test_the_hash_of_a_game_tells_levels_apart_and_no_modes():
-    one = KidGymSuite(tasks=("CL",), levels=(1,), modes=("zero_shot",), episodes=1).plan()[0]
-    assert seed_hash(one) == seed_hash(dataclasses.replace(one, mode="cot", repeat=3, player="other"))
-    assert len({seed_hash(dataclasses.replace(one, level=level)) for level in ("1", "2", "3")}) == 3
+    suite = KidGymSuite(tasks=("CL",), levels=(1,), modes=("zero_shot",), episodes=1)
+    one = suite.plan()[0]
+    assert seed_hash(suite, one) == seed_hash(suite, dataclasses.replace(one, mode="cot", repeat=3, player="other"))
+    assert len({seed_hash(suite, dataclasses.replace(one, level=level)) for level in ("1", "2", "3")}) == 3
+
+
+@pytest.mark.parametrize("name", ["kumo", "kumo_likely"])
+def test_games_of_a_level_with_two_names_are_known_as_trained_on_under_either(name, tmp_path):
+    settings = {"domains": ["medical"], "tasks_per_domain": 3}
+    suites = {level: suite_of(name, {**settings, "difficulties": [level]}) for level in ("easy", "4x6", "5x6")}
+
+    async def line(suite, episode):
+        content = await EvaluationGames(suite).content_of(suite, episode, await suite.first_turn(episode))
+        return f"{seed_hash(suite, episode)} {content}\n"
+
+    for written, of_another_size in (("4x6", "5x6"), ("easy", "5x6")):
+        path = tmp_path / written
+        games = [episode for episode in suites[written].plan() if episode.repeat == 0]
+        path.write_text("".join(asyncio.run(line(suites[written], episode)) for episode in games))
+        for read in ("easy", "4x6"):
+            assert asyncio.run(trained_games(suites[read], path)) == (3, 3), (written, read)
+        assert asyncio.run(trained_games(suites[of_another_size], path)) == (0, 3)
+
+
+def test_training_in_a_level_leaves_out_the_games_that_the_evaluation_has_under_its_other_name():
+    settings = {"domains": ["medical"], "tasks_per_domain": 3}
+    games = TrainingGames("kumo", **settings, difficulties=["4x6"], evaluation={"difficulties": ["easy"]})
+    evaluated = suite_of("kumo", {**settings, "difficulties": ["4x6"]})
+
+    async def admitted(episode):
+        return await games.admits(evaluated, episode, await evaluated.first_turn(episode))
+
+    assert not any(asyncio.run(admitted(episode)) for episode in evaluated.plan())
 
 
 def test_the_documented_code_runs():

@@ -56,6 +56,13 @@ def size_of(level: str) -> tuple[int, int]:
     return int(truths), int(actions)
 
 
+def one_name(level: str) -> str:
+    """The level's name, or the difficulty's where a size is one of the paper's two: ``easy`` for ``4x6``."""
+    size = size_of(level)
+    names = [name for name, known in DIFFICULTIES.items() if known == size]
+    return names[0] if names else level
+
+
 def expected_calls(level: str) -> float:
     """Calls that a run takes on average: as published, and on a line through these by the number of truths."""
     (easy, _), (hard, _) = DIFFICULTIES["easy"], DIFFICULTIES["hard"]

@@ -23,7 +23,7 @@ from evals.suites.kumo.diagnose import diagnose_kumo
 from evals.suites.kumo.effects import effect_tables
 from evals.suites.kumo.figures import kumo_figures
 from evals.suites.kumo.judge import CHEAP
-from evals.suites.kumo.levels import expected_calls, is_level, most_drawn, size_of
+from evals.suites.kumo.levels import expected_calls, is_level, most_drawn, one_name, size_of
 from evals.suites.kumo.memory import MEMORY
 from evals.suites.kumo.paper import paper_tables
 from evals.suites.kumo.play import COLUMNS, play_puzzle
@@ -168,6 +168,10 @@ class KumoSuite(KumoSettings, Suite):
     def difficulty_of(self, task: str, level: str) -> float | None:
         """The number of truths to choose from."""
         return float(size_of(level)[0]) if is_level(level) else None
+
+    def level_of_games(self, level: str) -> str:
+        """``easy`` and ``4x6`` are the same games."""
+        return one_name(level) if is_level(level) else level
 
     def known_success(self, task: str, level: str) -> Mapping[str, float]:
         """Perfect play wins every game."""

@@ -18,7 +18,7 @@ from evals.conversation import Conversation
 from evals.ledger.run_data import RunData
 from evals.replies.reader import READER_VERSION
 from evals.suite import Column, Suite, check_plan_size
-from evals.suites.kumo.levels import check_sizes, is_level, most_drawn, size_of
+from evals.suites.kumo.levels import check_sizes, is_level, most_drawn, one_name, size_of
 from evals.suites.kumo.likely.play import COLUMNS, play_likely, search_of
 from evals.suites.kumo.likely.players import SHORTCUTS
 from evals.suites.kumo.likely.prompts import PROMPT_FINGERPRINT, for_people, opening
@@ -117,6 +117,10 @@ class KumoLikelySuite(Suite):
         """One game with the exact probabilities and the costs of each choice at every step."""
         task = self.task(row["task"], row["level"], row["index"])
         return view_likely(row, task, search_of(task, self.wrong))
+
+    def level_of_games(self, level: str) -> str:
+        """``easy`` and ``4x6`` are the same games."""
+        return one_name(level) if is_level(level) else level
 
     def task(self, domain: str, level: str, index: int) -> LikelyTask:
         """The game of an episode."""
