@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from evals.analysis.differences import flat_settings
@@ -93,13 +93,30 @@ def _name_in(settings: Mapping[str, Any], section: str) -> str:
     return str(found.get("name") or found.get("type") or "") if isinstance(found, Mapping) else ""
 
 
+def unused(name: str, folder: str, taken: Collection[str]) -> str:
+    """A name, with its run's folder behind it where it is taken; also with a number where that is taken, too.
+
+    >>> unused("m (table)", "kumo-1", {"m (table)", "m (prose)"})
+    'm (table) (kumo-1)'
+    """
+    if name not in taken:
+        return name
+    longer = f"{name} ({folder})"
+    numbered = (f"{name} ({folder}, {number})" for number in itertools.count(2))
+    return next(each for each in itertools.chain([longer], numbered) if each not in taken)
+
+
 def _different(labels: Mapping[str, str]) -> dict[str, str]:
     """The labels, those that several runs have with the run's folder behind them."""
     counts = Counter(labels.values())
-    return {
-        folder: label if counts[label] == 1 or label == folder else f"{label} ({folder})"
-        for folder, label in labels.items()
-    }
+    taken = set(labels.values())
+    found = {}
+    for folder, label in labels.items():
+        found[folder] = label
+        if counts[label] > 1 and label != folder:
+            found[folder] = unused(label, folder, taken)
+            taken.add(found[folder])
+    return found
 
 
 def _told_apart(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

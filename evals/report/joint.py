@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evals.analysis.labels import run_labels
+from evals.analysis.labels import run_labels, unused
 from evals.figures import Figure, joined
 from evals.ledger.records import plan_from_table, plan_to_table
 from evals.ledger.run_data import RunData, count_rows
@@ -112,12 +112,13 @@ def relabeled(
         names = _default_labels(runs)
     counts = Counter(pair for run in runs.values() for pair in _pairs(run))
     first_with = _first_runs(runs, built_in)
+    taken = {player for player, _ in counts}
     found = {}
     for name, run in runs.items():
         labels: dict[str, str | None] = {}
         in_several_runs = [player for player, suite in _pairs(run) if counts[player, suite] > 1]
         for player in dict.fromkeys(in_several_runs):
-            labels[player] = f"{player} ({names[name]})"
+            labels[player] = unused(f"{player} ({names[name]})", name, taken)
             if player not in built_in:
                 continue
             # Its games are the same as in an earlier run.
@@ -129,6 +130,7 @@ def relabeled(
             if len(first_with[player]) == 1:
                 labels[player] = player
         found[name] = run
+        taken.update(label for label in labels.values() if label is not None)
         if labels:
             found[name] = with_labels(run, labels)
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from evals.tables import Cell, Table
 
 ALPHA: Final = 0.05
 Standing = Literal["highest", "not told apart from the highest", "below the highest", "not compared", ""]
-"""Empty where there is nobody to compare with."""
+"""``highest`` is the best by the first measure: where lower is better, the lowest. Empty where nobody can be compared."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Board:
     """The games in words."""
     measures: Sequence[str]
     rows: Sequence[Row]
-    """The models, the highest first."""
+    """The models, the best by the first measure first."""
     references: Sequence[Entry]
     """Chance, perfect play and the best shortcut: not ranked, never pooled, each once."""
 
@@ -62,7 +63,7 @@ def _board(suite: str, games: str, entries: Sequence[Entry]) -> Board:
     measures = dict.fromkeys(score.measure for entry in entries for score in entry.scores if score.estimate.n)
     planned = max(entry.planned for entry in entries)
     about = "; ".join([f"{planned:,} games", *(_in_words(name, values) for name, values in entries[0].about.items())])
-    rows = sorted(_rows(models), key=lambda row: -_mean(row.entry))
+    rows = sorted(_rows(models), key=lambda row: -_merit(row.entry))
     return Board(suite, games, about, [*measures], rows, _references(entries))
 
 
@@ -74,13 +75,13 @@ def _in_words(name: str, values: Sequence[str]) -> str:
 
 
 def _rows(models: Sequence[Entry]) -> Iterator[Row]:
-    """Each model against the one with the highest score.
+    """Each model against the one with the best score.
 
-    Which one is the highest is known only after looking, so p counts as if all pairs had been compared (Bonferroni). Runs that
+    Which one is the best is known only after looking, so p counts as if all pairs had been compared (Bonferroni). Runs that
     are partial or were stopped by a rule are not compared: their games are no fixed sample.
     """
     comparable = [entry for entry in models if _is_comparable(entry)]
-    best = max(comparable, key=_mean, default=None)
+    best = max(comparable, key=_merit, default=None)
     pairs = len(comparable) * (len(comparable) - 1) // 2
     for entry in models:
         if entry not in comparable:
@@ -113,9 +114,12 @@ def _has_mean(entry: Entry) -> bool:
     return bool(entry.scores) and entry.scores[0].estimate.n > 0
 
 
-def _mean(entry: Entry) -> float:
-    """Of the first measure; below all others where there is none."""
-    return entry.scores[0].estimate.mean if _has_mean(entry) else -1.0
+def _merit(entry: Entry) -> float:
+    """The mean of the first measure, with its sign turned where lower is better; below all others where there is none."""
+    if not _has_mean(entry):
+        return -math.inf
+    score = entry.scores[0]
+    return score.estimate.mean if score.better == "higher" else -score.estimate.mean
 
 
 def _notes(entry: Entry) -> tuple[str, ...]:
@@ -132,9 +136,9 @@ def _references(entries: Sequence[Entry]) -> list[Entry]:
         else:
             shown.append(entry)
     if shortcuts:
-        best = max(shortcuts, key=_mean)
+        best = max(shortcuts, key=_merit)
         shown.append(dataclasses.replace(best, reference=f"best shortcut ({best.player})"))
-    return sorted(shown, key=_mean)
+    return sorted(shown, key=_merit)
 
 
 def _most_played(entries: Sequence[Entry]) -> list[Entry]:

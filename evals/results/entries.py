@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from evals.analysis.labels import run_labels
+from evals.analysis.labels import run_labels, unused
 from evals.ledger.run_data import RunData, count_rows
 from evals.stats.intervals import Estimate
 from evals.suite import Suite, built_in_names
@@ -116,11 +116,13 @@ class RunPart:
 def player_labels(outlines: Sequence[Outline]) -> dict[str, dict[str, str]]:
     """For each run the names of its models that another run has too, with what tells the settings of these runs apart."""
     found: dict[str, dict[str, str]] = {outline.name: {} for outline in outlines}
+    taken = {player for outline in outlines for player, _ in outline.plays}
     for player, runs in _runs_by_model(outlines).items():
         if _complete_each_other(player, runs):
             continue
         for name, label in _labels_with(player, runs).items():
-            found[name][player] = f"{player} ({label})"
+            found[name][player] = unused(f"{player} ({label})", name, taken)
+            taken.add(found[name][player])
     return found
 
 

@@ -159,8 +159,8 @@ class Overview:
     # --- the sentence on top ---------------------------------------------------------------------------------------------
 
     def _sentence(self) -> str:
-        """What the runs show, in one sentence: the two highest models on the first board, else the model against chance."""
-        # The two highest models of the first board that compares some.
+        """What the runs show, in one sentence: the two best models on the first board, else the model against chance."""
+        # The two best models of the first board that compares some.
         for board in self.boards:
             ranked = [row.entry for row in board.rows if row.standing not in ("", "not compared")]
             if len(ranked) > 1:
@@ -201,11 +201,10 @@ class Overview:
                 amount = _amount(effect.difference, is_share, 1)
                 clauses.append(f"on {self._title(board)} no difference is shown ({amount}, {_p(p)})")
                 continue
-            if effect.difference.mean > 0:
-                best, sign = first, 1
-            else:
-                best, sign = second, -1
-            other = second if best == first else first
+            first_is_higher = effect.difference.mean > 0
+            higher_is_better = one.scores[0].better == "higher"
+            best, other = (first, second) if first_is_higher == higher_is_better else (second, first)
+            sign = 1 if first_is_higher else -1
             who = "" if winner == best else f"{best} beats {other} "
             clauses.append(f"{who}on {self._title(board)} by {_amount(effect.difference, is_share, sign)}, {_p(p)}")
             winner = best

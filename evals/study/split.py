@@ -13,7 +13,7 @@ lost in words are taken off again: where only chance differs, both kinds are equ
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, NamedTuple
@@ -33,6 +33,7 @@ PICTURES_ONLY: Final = "won from pictures only"
 _COLUMNS: Final = (
     "episode_id",
     "player",
+    "suite",
     "task",
     "level",
     "mode",
@@ -51,6 +52,18 @@ class Played(NamedTuple):
     won: bool
     readable: bool
     """Whether its last reply could be read."""
+
+
+class _Key(NamedTuple):
+    """What tells one game from the others, in both conditions."""
+
+    suite: str
+    task: str
+    level: str
+    mode: str
+    index: int  # type: ignore[assignment]
+    repeat: int
+    seed: int
 
 
 class Pair(NamedTuple):
@@ -97,27 +110,38 @@ def text_twins(conditions: Sequence[Condition]) -> list[tuple[Condition, Conditi
 
 
 def pairs_of(picture: Condition, text: Condition) -> list[Pair]:
-    """All games that both conditions have finished."""
-    in_words = {key: played for key, _, played in _played(text)}
+    """All games that both conditions have finished, of the suites that one of them shows and the other tells in words."""
+    suites = _told_in_words(picture, text)
+    in_words = {key: played for key, _, played in _played(text, suites)}
     return [
-        Pair((str(key[0]), str(key[1])), (key[0], key[1], key[3], key[5]), played, in_words[key], episode)
-        for key, episode, played in _played(picture)
+        Pair(
+            (key.task, key.level), (key.suite, key.task, key.level, key.index, key.seed), played, in_words[key], episode
+        )
+        for key, episode, played in _played(picture, suites)
         if key in in_words
     ]
 
 
-def _played(condition: Condition) -> Iterator[tuple[tuple[Hashable, ...], str, Played]]:
-    """How each finished game of a condition went, by task, level, mode, index, repeat and seed, with its episode's id."""
+def _told_in_words(picture: Condition, text: Condition) -> set[str]:
+    """Names of the suites that have pictures in one condition and words in the other; of all where no suite says so.
+
+    A bundle may hold suites whose games are the same in both.
+    """
+    shown = {part.name for part in picture.side.suite.parts if getattr(part, MODALITY, "") == PICTURE}
+    told = {part.name for part in text.side.suite.parts if getattr(part, MODALITY, "") == TEXT}
+    return shown & told or {part.name for part in picture.side.suite.parts}
+
+
+def _played(condition: Condition, suites: Collection[str]) -> Iterator[tuple[_Key, str, Played]]:
+    """How each finished game of some suites went in a condition, with its episode's id."""
+    names = pa.array([*suites], pa.string())
     for rows in condition.side.run.batches(list(_COLUMNS)):
-        chosen = pc.and_(pc.equal(rows["player"], condition.side.player), pc.equal(rows["status"], "done"))
-        finished = rows.filter(chosen)
-        names = [
-            finished[name].to_pylist() for name in ("task", "level", "mode", "index", "repeat", "seed", "episode_id")
-        ]
-        for *key, episode, won, readable in zip(
-            *names, finished["success"].to_pylist(), _readable(finished), strict=True
-        ):
-            yield tuple(key), episode, Played(bool(won), readable)
+        mine = pc.and_(pc.equal(rows["player"], condition.side.player), pc.is_in(rows["suite"], names))
+        finished = rows.filter(pc.and_(mine, pc.equal(rows["status"], "done")))
+        keys = zip(*(finished[name].to_pylist() for name in _Key._fields), strict=True)
+        episodes, won = finished["episode_id"].to_pylist(), finished["success"].to_pylist()
+        for key, episode, has_won, readable in zip(keys, episodes, won, _readable(finished), strict=True):
+            yield _Key(*key), episode, Played(bool(has_won), readable)
 
 
 def _readable(rows: pa.Table) -> list[bool]:

@@ -117,6 +117,23 @@ def test_players_are_told_apart_and_equal_baselines_are_shown_once():
     assert len(set(ids)) == len(ids), "no episode of two runs has one id"
 
 
+def test_a_label_never_gives_a_player_the_name_of_another_one():
+    runs = {"a": toy(4, ("m",)), "b": toy(6, ("m",)), "c": toy(8, ("m (A)", "m (A) (a)"))}
+    found = relabeled(runs, {"oracle"}, {"a": "A", "b": "B", "c": "C"})
+    assert {name: players_of(run) for name, run in found.items()} == {
+        "a": ["m (A) (a, 2)"],
+        "b": ["m (B)"],
+        "c": ["m (A)", "m (A) (a)"],
+    }
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), st.sampled_from(["x", "x (a)", "x (b)", "a"]), min_size=1))
+def test_labels_differ_whatever_names_runs_were_given(names):
+    given_names = {folder: {"name": name} for folder, name in names.items()}
+    for labels in (run_labels(given_names), run_names(given_names)):
+        assert len({*labels.values()}) == len(labels)
+
+
 ROWS = st.lists(st.tuples(st.sampled_from("pqr"), st.integers(0, 3)), max_size=4, unique=True)
 
 

@@ -100,6 +100,43 @@ def test_the_sentence_names_the_two_highest_with_p_of_all_pairs():
     assert on_board(a=high).results()["sentence"] == "a has played 20 of 20 episodes of Toy."
 
 
+def turned(played):
+    """The same player, its first measure with the other sign and lower values better."""
+    score = played.scores[0]
+    ends = score.estimate
+    estimate = Estimate(-ends.mean, -ends.high, -ends.low, ends.n)
+    values = array("d", (-value for value in score.values))
+    return dataclasses.replace(
+        played, scores=[dataclasses.replace(score, estimate=estimate, values=values, better="lower")]
+    )
+
+
+def test_where_lower_is_better_ranks_winners_and_references_are_those_of_the_turned_measure():
+    wins = {"a": [1] * 20, "b": [1] * 18 + [0] * 2, "c": [0] * 20}
+    built_in = {"shortcut x": [0] * 17 + [1] * 3, "shortcut y": [0] * 15 + [1] * 5, "oracle": [1] * 20}
+    models = [entry(name, won) for name, won in wins.items()]
+    references = [
+        entry(name, won, reference=name, shortcut=name.startswith("shortcut")) for name, won in built_in.items()
+    ]
+
+    def shown(entries):
+        parts = [RunPart(each.run, {}, (), [each], {}) for each in entries]
+        outlines = [Outline(each.run, {}, [(each.player, "toy")], [*built_in]) for each in entries]
+        return Overview(parts, outlines, {"toy": "Toy"})
+
+    for order in itertools.permutations(models):
+        straight, mirrored = shown([*order, *references]), shown([turned(each) for each in (*order, *references)])
+        for board, other in zip(straight.boards, mirrored.boards, strict=True):
+            standing = [(row.entry.player, row.standing) for row in board.rows]
+            assert [(row.entry.player, row.standing) for row in other.rows] == standing
+            assert [each.reference for each in other.references] == [each.reference for each in board.references]
+        for first, second in itertools.permutations(wins, 2):
+            sentences = [one.compare(first, second)["sentence"] for one in (straight, mirrored)]
+            winner, same = (re.split(" by | [(]", sentence)[0] for sentence in sentences)
+            assert winner == same and (" beats " in winner or "no difference" in winner)
+            assert "by -" not in sentences[1]
+
+
 def test_results_and_comparison_of_two_models_say_the_same_about_several_suites():
     seen = set()
     for lost in range(12):

@@ -16,6 +16,8 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from evals.players import BUILT_IN_PLAYERS
 from evals.report.episodes import Shown
@@ -297,6 +299,21 @@ def test_runs_of_one_model_are_named_by_what_differs_between_them_alone():
     assert found == {"a": {"m": "m (temperature 0)"}, "b": {"m": "m (temperature 1)"}, "c": {}, "d": {}}
     same = [dataclasses.replace(outline(name, "m", place), episodes={"m": "x"}) for place, name in enumerate("ab")]
     assert player_labels(same) == {"a": {"m": "m (a)"}, "b": {"m": "m (b)"}}, "a run and its import"
+
+
+NAMES = ("m", "m (x)", "m (x) (a)", "m (y)")
+
+
+@given(st.lists(st.tuples(st.sampled_from("xy"), st.sets(st.sampled_from(NAMES), min_size=1)), min_size=1, max_size=4))
+def test_no_two_players_of_any_runs_have_one_name(given_runs):
+    names = "abcd"[: len(given_runs)]
+    outlines = [
+        Outline(name, {"name": label}, [(player, "toy") for player in players], ())
+        for name, (label, players) in zip(names, given_runs, strict=True)
+    ]
+    labels = player_labels(outlines)
+    shown = [labels[each.name].get(player, player) for each in outlines for player, _ in each.plays]
+    assert len({*shown}) == len(shown)
 
 
 def test_labels_are_shown_everywhere_and_settings_that_differ_are_listed():

@@ -23,6 +23,7 @@ from evals.study.effects import effects_figure, effects_table, interactions, mai
 from evals.study.split import PICTURES_ONLY, Pair, Played, pairs_of, split, split_table, splits_of, text_twins
 from evals.study.variance import _ends, _shares, variance_shares
 from evals.suite import Suite
+from evals.suites.bundle import Bundle
 from evals.types import Episode, Outcome, Reply, message
 from tests.runs import run_of
 
@@ -34,14 +35,21 @@ class Coin(Suite):
     """One question a game: heads wins, tails loses, anything else cannot be read."""
 
     name = "coin"
+    modality: str = "picture"
 
     def plan(self):
-        return [Episode("coin", "coin", "easy", "zero_shot", index, 0, index, "", 1) for index in range(GAMES)]
+        return [Episode(self.name, "coin", "easy", "zero_shot", index, 0, index, "", 1) for index in range(GAMES)]
 
     async def play(self, episode, conversation):
         played = await conversation.ask((message("user", "Heads or tails?"),), options=("heads", "tails"))
         played.action = played.reply.text if played.reply.text in ("heads", "tails") else None
         return Outcome(success=played.action == "heads", steps=1)
+
+
+class Dice(Coin):
+    """A game of the same tasks that has no pictures."""
+
+    name = "dice"
 
 
 class Scripted:
@@ -264,6 +272,21 @@ def test_a_player_that_wins_in_words_what_it_loses_from_pictures_cannot_see():
     cells = dict(zip(table.columns, table.rows[0], strict=True))
     assert (cells["lost"], cells["won in words only"], cells["won from pictures only"]) == (8, 5, 0)
     assert [round(cells[cause].mean, 4) for cause in ("form", "seeing", "planning")] == [0.25, 0.625, 0.125]
+
+
+def test_games_of_a_bundle_that_are_the_same_in_both_conditions_are_not_among_those_lost_from_pictures():
+    def bundle_side(modality, replies):
+        suite = Bundle("both", (Coin(modality), Dice(modality="")))
+        run = run_of(suite, {"model": Scripted(replies)})
+        parts = [{"type": "coin", "modality": modality}, {"type": "dice"}]
+        run = dataclasses.replace(run, settings={"suite": {"name": "both", "suites": parts}})
+        return Side("A", "model", run, suite, modality)
+
+    sides = [bundle_side("picture", ["tails"] * GAMES), bundle_side("text", ["heads"] * GAMES)]
+    ((picture, text),) = text_twins(conditions_of(sides))
+    pairs = pairs_of(picture, text)
+    assert {pair.game[0] for pair in pairs} == {"coin"} and len(pairs) == GAMES
+    assert split(pairs).lost == GAMES
 
 
 @pytest.mark.parametrize(
