@@ -50,6 +50,8 @@ MAY_DIFFER = ("seconds", "cached_tokens", "cost", "session", "turns")
 KEY = ("episode_id", "attempt")
 Attempt = tuple[Any, ...]
 """An episode's id and the number of the attempt."""
+Place = tuple[str | int, ...]
+"""Player, suite, task, level, mode, index and repeat of an episode."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +96,8 @@ def _merge(target: Path, sources: Sequence[Path]) -> Joined:
     if begun and directory.config.get("shard") is not None:
         raise UserError(f"{target} is itself a part (shard={directory.config['shard']}); name another target")
     warnings = _check_settings(runs)
-    theirs: dict[str, Episode] = {}
-    for run in runs:
-        theirs |= {episode.id: episode for episode in run.plan}
-    plan, reason = _whole_plan(runs[0].config, theirs)
+    _check_one_plan(runs)
+    plan, reason = _whole_plan(runs)
     owners = _check_conflicts(runs)
     warnings += _check_versions(runs)
     registration, unregistered = joined_registration(runs)
@@ -212,15 +212,61 @@ def _engine_class(config: Mapping[str, Any]) -> type[Engine] | None:
     return cls
 
 
-def _whole_plan(config: Mapping[str, Any], theirs: Mapping[str, Episode]) -> tuple[list[Episode], str]:
-    """The plan of which the runs have parts; or what they have together, and why no more is known."""
+def _check_one_plan(runs: Sequence[Run]) -> None:
+    """See that no two runs plan one game under two ids: then their plans are not parts of one.
+
+    Runs whose settings read the same have other plans where a file that a setting names (templates, domains, a secret of
+    sealed seeds) has changed in between, or raycade itself.
+    """
+    plans = [(run, _by_place(run.plan)) for run in runs]
+    # A suite of others may plan several games at one place; its shards then have different ones of them.
+    ambiguous = {place for _, places in plans for place, ids in places.items() if len(ids) > 1}
+    first: dict[Place, tuple[Run, str]] = {}
+    for run, places in plans:
+        for place, ids in places.items():
+            if place in ambiguous:
+                continue
+            (name,) = ids
+            owner, known = first.setdefault(place, (run, name))
+            if known != name:
+                raise _other_plan(run, owner, f"{' '.join(map(str, place))} is planned as {known[:8]} and {name[:8]}")
+
+
+def _by_place(plan: Sequence[Episode]) -> dict[Place, set[str]]:
+    """The ids of a plan by what says which game, in which mode and repeat, for which player."""
+    places: defaultdict[Place, set[str]] = defaultdict(set)
+    for each in plan:
+        place = each.player, each.suite, each.task, each.level, each.mode, each.index, each.repeat
+        places[place].add(each.id)
+    return places
+
+
+def _other_plan(run: Run, other: Run, what: str) -> UserError:
+    return UserError(
+        f"{run.path} and {other.path} are not parts of one plan, though their settings read the same: {what}. Has a file "
+        "that a setting names (templates, domains, a secret) changed between them, or were they played with different "
+        "versions of raycade?"
+    )
+
+
+def _whole_plan(runs: Sequence[Run]) -> tuple[list[Episode], str]:
+    """The plan of which the runs have parts; or what they have together, and why no more is known.
+
+    Raises:
+        UserError: the plan of this version holds one run's episodes, and others of another one.
+    """
+    theirs = {episode.id: episode for run in runs for episode in run.plan}
     try:
-        whole = {episode.id: episode for episode in whole_plan(config)[2]}
+        whole = {episode.id: episode for episode in whole_plan(runs[0].config)[2]}
     except (UserError, KeyError) as error:
         return list(theirs.values()), f"their suite cannot be planned here ({error})"
-    if not theirs.keys() <= whole.keys():
-        return list(theirs.values()), "their settings plan other episodes with this version of raycade"
-    return list(whole.values()), ""
+    if theirs.keys() <= whole.keys():
+        return list(whole.values()), ""
+    within = [run for run in runs if run.plan and all(episode.id in whole for episode in run.plan)]
+    beyond = [run for run in runs if any(episode.id not in whole for episode in run.plan)]
+    if within:
+        raise _other_plan(beyond[0], within[0], "here, they plan the episodes of the second one only")
+    return list(theirs.values()), "their settings plan other episodes with this version of raycade"
 
 
 def _missing_shards(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cluster.errors import UserError
 from cluster.storage.stop_rule import StoredRule, remove_rule, write_rule
-from cluster.storage.stored_run import Run
+from cluster.storage.stored_run import Run, read_runs
 from envs.suggest import did_you_mean
 from evals.stopping.outcomes import COUNTED_AS_LOST, PAIR_COLUMNS, Pair
 from evals.stopping.rules import StopRule
@@ -54,17 +54,17 @@ def _compared_with(run: Run, rule: StopRule, before: StoredRule | None) -> Mappi
 
 
 def _reached(path: Path, rule: StopRule, run: Run) -> dict[Pair, float]:
-    """What the model of another run reached, by pair."""
+    """What the model of another run reached, by pair; games that its own stopping rule did not need do not count."""
     other = Run(path)
     if not other.begun:
         players = sorted(set(run.planned["player"].to_pylist()))
         near = did_you_mean(rule.against, players)
         raise UserError(f"against={rule.against}: is no run, and no player of this one ({', '.join(players)}){near}")
     player = other.planned["player"][0].as_py()  # the model is planned first
-    names = [*PAIR_COLUMNS, "player", "status", rule.measure]
+    columns = list(dict.fromkeys([*PAIR_COLUMNS, "player", "status", rule.measure]))
     lost_if_failed = rule.measure in COUNTED_AS_LOST
     try:
-        rows = other.episodes(list(dict.fromkeys(names))).to_pylist()
+        rows = read_runs([other], lambda: other.data.episodes(columns)).to_pylist()
         reached = {}
         for row in rows:
             value = row[rule.measure]

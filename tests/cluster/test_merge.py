@@ -1,5 +1,6 @@
 """Parts of one plan joined: what may differ, what is missing, what contradicts."""
 
+import contextlib
 import dataclasses
 import itertools
 import shutil
@@ -23,6 +24,7 @@ from cluster.errors import UserError
 from cluster.stopping.registration import KEPT_AS, joined_registration
 from cluster.storage.provenance import read_versions, write_versions
 from cluster.storage.run_directory import RunDirectory
+from cluster.storage.shard import part_of
 from cluster.storage.spending import MergedPart, Spending, SpendingJournal, read_spending, write_spending
 from cluster.storage.stored_run import Run
 from evals.conversation import Record
@@ -31,6 +33,7 @@ from evals.ledger.records import records_to_table
 from evals.notes import NotesFile, new_note
 from evals.players import BUILT_IN_PLAYERS
 from evals.suite import ledger_columns, play_episode
+from evals.types import Episode
 from tests.cluster.conftest import EASY, begin, settings_at
 from tests.cluster.test_cli import run_here
 from tests.evals.test_ledger import flip_a_byte
@@ -364,6 +367,53 @@ def test_parts_may_differ_in_speed_alone_and_where_another_model_may_answer_is_a
             check([part("a"), part("b", **changes)])
 
 
+def planned_games(fingerprint, indices=range(24), task="t"):
+    games = (Episode("toy", task, "1", "m", i, 0, 7, fingerprint, 3) for i in indices)
+    return [game.assigned("model", "sampling") for game in games]
+
+
+def shard_of(plan, number, count):
+    return SimpleNamespace(
+        path=Path(f"{number}"), config={}, plan=[each for each in plan if part_of(each.id, count) == number]
+    )
+
+
+@given(st.integers(2, 4), st.data())
+def test_shards_that_plan_one_game_under_two_ids_are_not_of_one_plan(count, data):
+    plans = [planned_games("templates"), planned_games("changed templates")]
+    chosen = [data.draw(st.sampled_from((0, 1))) for _ in range(count)]
+    shards = [shard_of(plans[plan], number, count) for number, plan in enumerate(chosen, 1)]
+    indices = [{episode.index for episode in shard.plan} for shard in shards]
+    shared = any(
+        chosen[one] != chosen[other] and indices[one] & indices[other]
+        for one, other in itertools.combinations(range(count), 2)
+    )
+    with pytest.raises(UserError, match="are not parts of one plan") if shared else contextlib.nullcontext():
+        merge_module._check_one_plan(shards)
+
+
+def test_a_suite_that_plans_several_games_at_one_place_is_merged():
+    twins = planned_games("a", [1, 2]) + planned_games("b", [1, 2])
+    merge_module._check_one_plan([shard_of(twins, 1, 1), shard_of(twins[:2], 1, 1), shard_of(twins[2:], 1, 1)])
+    with pytest.raises(UserError, match="toy t 1 m 1 0 is planned as"):
+        merge_module._check_one_plan([shard_of(twins[:2], 1, 1), shard_of(twins[2:], 1, 1)])
+
+
+def test_a_part_of_this_version_s_plan_is_not_merged_with_one_of_another_plan(monkeypatch):
+    here, elsewhere = planned_games("now", range(4)), planned_games("before", range(4, 8))
+    monkeypatch.setattr(merge_module, "whole_plan", lambda config: (1, 2, here))
+    empty, ours, theirs = (shard_of(plan, 1, 1) for plan in ([], here[:2], elsewhere))
+    mixed = shard_of([here[3], *elsewhere], 1, 1)
+    for runs in ([ours, theirs], [theirs, ours], [ours, mixed]):
+        with pytest.raises(UserError, match="not parts of one plan, though their settings read the same"):
+            merge_module._whole_plan(runs)
+    assert merge_module._whole_plan([empty, ours]) == (here, "")
+    for runs in ([empty, theirs], [theirs, mixed]):
+        planned, reason = merge_module._whole_plan(runs)
+        assert {each.id for each in planned} == {each.id for run in runs for each in run.plan}
+        assert reason == "their settings plan other episodes with this version of raycade"
+
+
 def id_of(number):
     return f"{number:012x}{'0' * 20}"
 
@@ -423,7 +473,9 @@ def test_what_may_be_merged_and_what_is_missing(tmp_path, capsys, monkeypatch):
             "whole_plan",
             Mock(side_effect=[planned]),
         )
-        found, reason = merge_module._whole_plan({}, {each.id: each for each in whole[1::-1]})
+        part = Part("a")
+        part.plan = whole[1::-1]
+        found, reason = merge_module._whole_plan([part, Part("b")])
         said("whole", [each.id for each in found], reason)
     parts = [Part("a", "1/3"), Part("b", "3/3"), Part("c", "2/4"), Part("d")]
     for few, rows, planned, reason in (
@@ -492,6 +544,7 @@ def test_the_steps_of_a_merge(tmp_path, capsys, monkeypatch):
     said = Said(capsys, tmp_path)
     of_module = (
         "_check_settings",
+        "_check_one_plan",
         "_check_endings",
         "_check_versions",
         "_check_unchanged",
@@ -511,9 +564,9 @@ def test_the_steps_of_a_merge(tmp_path, capsys, monkeypatch):
             name: Part(name, f"{number}/2", [row(number)], [number], [name]) for number, name in enumerate("ab", 1)
         }
         sources["b"].spending = Spending(spent / 2)
-        whole = lambda config, theirs: ([*theirs.values()], "why")  # noqa: E731
+        whole = lambda runs: ([each for run in runs for each in run.plan], "why")  # noqa: E731
         if planned:
-            whole = lambda config, theirs: ([SimpleNamespace(id=id_of(n)) for n in range(planned)], "")  # noqa: E731
+            whole = lambda runs: ([SimpleNamespace(id=id_of(n)) for n in range(planned)], "")  # noqa: E731
         monkeypatch.setattr(merge_module, "Run", lambda path: sources[str(path)])
         monkeypatch.setattr(merge_module, "RunDirectory", lambda path: made)
         monkeypatch.setattr(merge_module, "_whole_plan", said.calls("whole plan", whole))

@@ -304,6 +304,21 @@ def test_a_run_is_compared_with_what_the_model_of_the_other_reached(tmp_path, me
     assert read_rule(run_dir).other == {pair: value for pair, value in reached.items() if value is not None}
 
 
+def test_games_that_the_other_run_s_own_rule_did_not_need_decide_nothing(tmp_path):
+    suite, players = ToySuite(episodes=60), {"weak": Often(0.5, seed=4), "oracle": OraclePlayer()}
+    rows = records_to_table(records_of(suite, players), ledger_columns(suite))
+    plan = [episode for name in players for episode in plan_for(suite, {name: ""})]
+    other, run_dir = (write_run(tmp_path / name, plan, rows) for name in ("other", "run"))
+    begin_rule(Run(other), StopRule("precise", precision=0.3), "weak")
+    needed = Run(other).stopping.needed
+    counted = [row for row in rows.to_pylist() if row["player"] == "weak" and row["episode_id"] in needed]
+    assert Run(other).stopping.stopped and 0 < len(counted) < 60
+    begin_rule(Run(run_dir), StopRule("decided", against=str(other)), "oracle")
+    assert read_rule(run_dir).other == {
+        tuple(row[name] for name in PAIR_COLUMNS): float(row["success"]) for row in counted
+    }
+
+
 def test_what_a_run_is_compared_with_stays_until_another_run_or_measure_is_named(tmp_path):
     suite, players = ToySuite(episodes=6), {"weak": Often(0.5, seed=4), "oracle": OraclePlayer()}
     rows = records_to_table(records_of(suite, players, failing={1}), ledger_columns(suite))
