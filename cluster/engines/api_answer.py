@@ -5,6 +5,7 @@ Answers come in many dialects. Read here are those of OpenAI, vLLM, SGLang, Open
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,14 +24,20 @@ _FINISHES: Mapping[str, Finish] = {
     "length": "length",
     "max_tokens": "length",
     "model_length": "length",
+    "model_context_window_exceeded": "length",
+    "token_limit": "length",
     "content_filter": "content_filter",
     "safety": "content_filter",
     "recitation": "content_filter",
     "prohibited_content": "content_filter",
+    "sensitive": "content_filter",
+    "error_toxic": "content_filter",
     "refusal": "refusal",
 }
 """Why a reply ended, in the endpoints' words; all others mean that the model had said what it wanted to."""
-_BROKEN = frozenset({"error", "abort", "insufficient_system_resource"})
+_BROKEN = frozenset(
+    {"error", "abort", "aborted", "cancelled", "timeout", "network_error", "insufficient_system_resource"}
+)
 """The endpoint gave up within the reply."""
 
 
@@ -110,8 +117,10 @@ def read_usage(data: Any, wrote: bool = True) -> Usage:
     prompt = token_count(_inner(data, "usage", "prompt_tokens"))
     completion = token_count(_inner(data, "usage", "completion_tokens"))
     total = token_count(_inner(data, "usage", "total_tokens"))
-    # Where OpenAI, vLLM and most others have it, then where DeepSeek has it.
-    cached = _first_count(data, ("prompt_tokens_details", "cached_tokens"), ("prompt_cache_hit_tokens",))
+    # Where OpenAI, vLLM and most others have it, then where DeepSeek and Moonshot have it.
+    cached = _first_count(
+        data, ("prompt_tokens_details", "cached_tokens"), ("prompt_cache_hit_tokens",), ("cached_tokens",)
+    )
     reasoning = _first_count(data, ("completion_tokens_details", "reasoning_tokens"), ("reasoning_tokens",))
     completion = _with_thoughts(prompt, completion, reasoning, total)
     completion = _as_told(completion, wrote)
@@ -166,6 +175,14 @@ def usage_in_parts(prompt: Sequence[Any], completion: Sequence[Any], thought: An
     if not prompt_tokens:
         return Usage(None, completion_tokens, 0, reasoning, 0)
     return Usage(prompt_tokens, completion_tokens, cached or 0, reasoning, written or 0)
+
+
+def with_total(usage: Usage, total: Any) -> Usage:
+    """A usage with the total that is billed: tokens that no part tells count as the reply's, which cost more than others."""
+    tokens = token_count(total)
+    if tokens is None or usage.prompt is None or usage.completion is None:
+        return usage
+    return dataclasses.replace(usage, completion=max(usage.completion, tokens - usage.prompt))
 
 
 def _count_if_told(part: Any) -> int | None:

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from cluster.engines.api_errors import WORDS_SHOWN, EndpointError, clean, error_from
+from cluster.engines.api_errors import WORDS_SHOWN, EndpointError, clean, error_from, error_within
 from cluster.engines.api_secrets import EPISODE, OF_TURN, TURN
 from cluster.engines.redaction import redacted
 
@@ -192,8 +192,12 @@ class Endpoint(WithoutJournal):
         if wrong is not None:
             raise wrong
         # Some servers send an error with a status of success.
-        if isinstance(data, dict) and data.get("error") and not data.get("choices"):
-            raise _error_within(data, self._secrets)
+        within = error_within(data)
+        if within is not None:
+            status, said = within
+            error = error_from(status, {}, json.dumps({**data, "error": said}), self._secrets)
+            error.may_cost = True  # it had begun to answer
+            raise error
         return data
 
 
@@ -229,15 +233,6 @@ def _one_value_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise ValueError("a name stands there twice")
     return found
-
-
-def _error_within(data: Mapping[str, Any], secrets: Collection[str]) -> EndpointError:
-    """An error sent with status 200, as OpenRouter does when it began to answer before its own endpoint failed."""
-    code = data["error"].get("code") if isinstance(data["error"], dict) else None
-    status = code if isinstance(code, int) and 400 <= code < 600 else 500
-    error = error_from(status, {}, json.dumps(data), secrets)
-    error.may_cost = True  # it had begun to answer
-    return error
 
 
 def _is_readable(response: Any) -> bool:

@@ -27,15 +27,21 @@ NO_MONEY = (
 """What endpoints say, whatever the status, when nothing is left to pay with, or an account may not ask: Anthropic and Google
 do so with 400."""
 FILTERED = re.compile(
-    r"content_filter|content_policy_violation|responsibleaipolicyviolation|data_inspection_failed|flagged_input", re.I
-)
-"""What endpoints say (OpenAI, Azure, Alibaba, OpenRouter) when a filter stopped the prompt."""
-TOO_LONG = re.compile(
-    r"context[_ ](?:length|size|window)|prompt is too long|input is too long|maximum (?:model|prompt) length|input token count"
-    r"|tokens \+ .max_new_tokens. must be",
+    r"content_filter|content filtering policy|content_policy_violation|responsibleaipolicyviolation|data_inspection_failed"
+    r"|flagged_input|flagged as potentially violating|limited access to this content|bio_policy|misalignment_policy_violation"
+    r"|content violates usage guidelines|content exists risk",
     re.I,
 )
-"""What endpoints say (OpenAI, vLLM, SGLang, llama.cpp, Anthropic, Bedrock, Gemini, TGI) of a prompt that does not fit."""
+"""What endpoints say (OpenAI, Azure, Alibaba, OpenRouter, Anthropic, Bedrock, xAI, DeepSeek) when a filter stopped the prompt
+or the reply."""
+TOO_LONG = re.compile(
+    r"context[_ ](?:length|size|window|limit)|prompt is too long|input is too long|maximum (?:model|prompt|input) length"
+    r"|input token count|input tokens exceeded|range of input length|prompt exceeds max length|exceeded model token limit"
+    r"|too many tokens:|tokens \+ .max_new_tokens. must be",
+    re.I,
+)
+"""What endpoints say (OpenAI, vLLM, SGLang, llama.cpp, Anthropic, Bedrock, Gemini, TGI, Nova, Qwen, Zhipu, Moonshot, Cohere,
+TensorRT-LLM) of a prompt that does not fit."""
 WORDS_KEPT = 5000
 """Characters of an error that are looked at; people are shown ``WORDS_SHOWN`` of them."""
 WORDS_SHOWN = 500
@@ -148,6 +154,23 @@ def error_from(status: int, headers: Mapping[str, str], body: str, secrets: Coll
         may_cost=status in GATEWAY_TIMEOUTS or stated is not None,
         stated=stated,
     )
+
+
+def error_within(data: Any) -> tuple[int, Any] | None:
+    """Status and words of an error that an answer holds in place of a reply; None where it holds none.
+
+    OpenRouter sends one, as the whole answer or within its choice, where it began to answer before its own endpoint failed.
+    """
+    found = data if isinstance(data, dict) else {}
+    choices = found.get("choices")
+    if choices:
+        found = choices[0] if isinstance(choices, list) and isinstance(choices[0], dict) else {}
+    error = found.get("error")
+    if not error:
+        return None
+    code = error.get("code") if isinstance(error, dict) else None
+    status = code if isinstance(code, int) and 400 <= code < 600 else 500
+    return status, error
 
 
 def _said_within(error: Mapping[str, Any], body: str) -> str:

@@ -223,7 +223,11 @@ def client_of(name, **settings) -> str:
     said = []
 
     def client(form):
-        return lambda *given, **how: said.append(f"{form} {plain(given)} {plain(how)}")
+        def make(*given, **how):
+            said.append(f"{form} {plain(given)} {plain(how)}")
+            return SimpleNamespace()
+
+        return make
 
     def values(form):
         return lambda **how: f"{form}({plain(how)})"

@@ -428,7 +428,9 @@ class ProviderEngine(ApiEngine, abc.ABC):
 
     def _reply(self, request: Request, answer: Answer, cost: float, seconds: float) -> Reply:
         reply = super()._reply(request, answer, cost, seconds)
-        if self.keeps_reasoning and answer.kept is not None and not request.labels:
+        # Thoughts alone, of a reply that was cut off before its first word, are refused by OpenAI, Anthropic and Bedrock.
+        has_words = bool(reply.text.strip())
+        if self.keeps_reasoning and answer.kept is not None and has_words and not request.labels:
             self._thoughts.keep(request, reply.text, answer.kept)
         return reply
 

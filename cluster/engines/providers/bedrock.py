@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from cluster.engines.api_answer import Answer, Usage, usage_in_parts, whole
+from cluster.engines.api_answer import Answer, Usage, usage_in_parts, whole, with_total
 from cluster.engines.api_endpoint import connect_seconds
 from cluster.engines.api_secrets import read_headers
 from cluster.engines.base import Request
@@ -159,11 +159,11 @@ class BedrockEngine(ProviderEngine):
 
     def read_usage(self, data: Any) -> Usage:
         """Its tokens; those of the prompt are counted in three parts."""
-        used = data["usage"]
+        used = data.get("usage") or {}
         prompt = [used.get(name) for name in ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")]
-        return usage_in_parts(
-            prompt, [used.get("outputTokens")], 0, wrote=bool(data["output"]["message"].get("content"))
-        )
+        wrote = bool(data["output"]["message"].get("content"))
+        found = usage_in_parts(prompt, [used.get("outputTokens")], 0, wrote)
+        return with_total(found, used.get("totalTokens"))
 
 
 def _mark(system: list[dict[str, Any]], messages: list[dict[str, Any]]) -> None:

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from cluster.engines.api_answer import MOST_TOGETHER, Answer, Usage, token_count, usage_in_parts, whole
+from cluster.engines.api_answer import MOST_TOGETHER, Answer, Usage, token_count, usage_in_parts, whole, with_total
 from cluster.engines.api_errors import EndpointError
 from cluster.engines.api_request import TOP_LOGPROBS
 from cluster.engines.base import MANY, Capabilities, Request
 from cluster.engines.providers.base import ProviderEngine
 from cluster.engines.providers.connection import http_client, plain
 from cluster.engines.providers.gemini_jobs import readable
-from cluster.engines.providers.messages import system_texts
+from cluster.engines.providers.messages import messages_of, system_texts
 from evals.chat_json import png
 from evals.types import Finish, Part
 
@@ -142,12 +142,9 @@ class GeminiEngine(ProviderEngine):
     def _contents(self, request: Request) -> list[dict[str, Any]]:
         """The messages but for the system's; replies that were kept stand as they came."""
         contents = []
-        for said, earlier in zip(request.chat, self.earlier(request), strict=True):
-            if said.role == "system":
-                continue
-            role = "model" if said.role == "assistant" else "user"
-            parts = earlier or [_part(part) for part in said.parts]
-            contents.append({"role": role, "parts": parts})
+        for said in messages_of(request.chat, self.earlier(request), _part):
+            role = "model" if said["role"] == "assistant" else "user"
+            contents.append({"role": role, "parts": said["content"]})
         return contents
 
     def _thinking_config(self) -> dict[str, Any]:
@@ -180,8 +177,10 @@ class GeminiEngine(ProviderEngine):
                 thoughts.append(part.get("text", ""))
             else:
                 texts.append(part.get("text", ""))
-            # The summary of a thought, which is for people, is not sent back; signatures are, wherever they stand.
-            if not is_thought or part.get("thought_signature"):
+            # The summary of a thought, which is for people, is not sent back, nor an empty text, which would be refused;
+            # signatures are, wherever they stand.
+            is_for_people = is_thought or part.get("text") == ""
+            if not is_for_people or part.get("thought_signature"):
                 kept.append(part)
         finish = FINISHES.get(candidate.get("finish_reason") or "", "stop")
         top: dict[str, float] = {}
@@ -206,12 +205,7 @@ class GeminiEngine(ProviderEngine):
         known = token_count(cached) or 0
         if known > (found.prompt or 0):
             known = 0
-        # The total is what is billed: tokens that no part tells count as the reply's, which cost more than the prompt's.
-        completion_tokens = found.completion
-        total = token_count(used.get("total_token_count"))
-        if total is not None and found.prompt is not None and completion_tokens is not None:
-            completion_tokens = max(completion_tokens, total - found.prompt)
-        return dataclasses.replace(found, cached=known, completion=completion_tokens)
+        return with_total(dataclasses.replace(found, cached=known), used.get("total_token_count"))
 
 
 def _wrote(data: Mapping[str, Any]) -> bool:

@@ -22,15 +22,20 @@ def messages_of(
 ) -> list[dict[str, Any]]:
     """The messages of a chat but for the system's, in blocks, for a provider that refuses empty texts.
 
+    An empty reply is left out, and what was asked before and after it is one message: Bedrock takes roles by turns only.
+
     Args:
         chat: What is sent.
         earlier: For each message the blocks of the reply as it came, where they are sent in place of its words.
         block: How a part is written.
     """
-    messages = []
+    messages: list[dict[str, Any]] = []
     for said, kept in zip(chat, earlier, strict=True):
         parts = [part for part in said.parts if not isinstance(part, str) or part.strip()]
         content = kept or [block(part) for part in parts]
-        if said.role != "system" and content:
-            messages.append({"role": said.role, "content": content})
+        if said.role == "system" or not content:
+            continue
+        if messages and messages[-1]["role"] == said.role:
+            content = [*messages.pop()["content"], *content]
+        messages.append({"role": said.role, "content": content})
     return messages

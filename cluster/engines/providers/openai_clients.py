@@ -7,14 +7,14 @@ Replies of the responses API go back as they came, encrypted reasoning included,
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from cluster.engines import api_answer
 from cluster.engines.api_answer import Answer, Usage
-from cluster.engines.api_errors import EndpointError
+from cluster.engines.api_errors import FILTERED, EndpointError, error_within
 from cluster.engines.api_request import RequestForm
 from cluster.engines.base import MANY, Capabilities, Request
 from cluster.engines.providers.base import ProviderEngine
@@ -56,6 +56,14 @@ class OpenAIClientEngine(ProviderEngine):
             without_labels="only model.engine.api=chat gives them, of models that do not think",
         )
 
+    def __post_init__(self) -> None:
+        """As ``ProviderEngine``."""
+        super().__post_init__()
+        is_said = self.thinks or "include" in (self.extra_body or {})
+        self._asks_in_case = self.keeps_reasoning and not is_said
+        """Whether thoughts are asked for though no setting says that the model thinks: some do by themselves."""
+        self._may_think = True
+
     def _check_sampling(self) -> None:
         super()._check_sampling()
         others = set(self._changing()) - {"temperature", "top_p"}
@@ -84,11 +92,20 @@ class OpenAIClientEngine(ProviderEngine):
 
     async def ask(self, body: Mapping[str, Any]) -> Any:
         """One response, or chat completion."""
+        from openai import BadRequestError
         from openai.types.chat import ChatCompletion
         from openai.types.responses import Response
 
         path, kind = ("/responses", Response) if self.api == "responses" else ("/chat/completions", ChatCompletion)
-        return plain(await self._client.post(path, body=dict(body), cast_to=kind))
+        try:
+            return plain(await self._client.post(path, body=dict(body), cast_to=kind))
+        except BadRequestError as refused:
+            # Of a model that does not think, to ask for its thoughts is an error.
+            if not self._asks_in_case or refused.param != "include":
+                raise
+        self._may_think = False
+        without = {name: value for name, value in body.items() if name != "include"}
+        return plain(await self._client.post(path, body=without, cast_to=kind))
 
     def body(self, request: Request) -> dict[str, Any]:
         """What is sent for one turn."""
@@ -97,10 +114,12 @@ class OpenAIClientEngine(ProviderEngine):
     def read_answer(self, data: Any, scored: bool) -> Answer:
         """What a response, or chat completion, says."""
         if self.api == "chat":
+            within = error_within(data)
+            if within is not None:
+                raise self.refusal_within(*within)
             return api_answer.read_answer(data, scored)
         if data.get("error"):
-            limited = data["error"].get("code") == "rate_limit_exceeded"
-            raise self.refusal_within(429 if limited else 500, data["error"])
+            raise self.refusal_within(_status_of_failed(data["error"]), data["error"])
         status = data.get("status")
         if status in ("failed", "cancelled"):
             raise self.refusal_within(500, {"message": f"the response is {status}"})
@@ -141,6 +160,7 @@ class OpenAIClientEngine(ProviderEngine):
         }
         if self.thinks:
             body["reasoning"] = {"effort": self.effort}
+        if self.thinks or (self._asks_in_case and self._may_think):
             body["include"] = ["reasoning.encrypted_content"]
         return body | dict(self.extra_body or {})
 
@@ -149,6 +169,14 @@ def _input_part(part: Part) -> dict[str, Any]:
     if isinstance(part, str):
         return {"type": "input_text", "text": part}
     return {"type": "input_image", "detail": "auto", "image_url": f"data:image/png;base64,{png(part)}"}
+
+
+def _status_of_failed(error: Mapping[str, Any]) -> int:
+    """The status that the error of a response would have, had it been refused at once."""
+    if error.get("code") == "rate_limit_exceeded":
+        return 429
+    is_filtered = FILTERED.search(f"{error.get('code')} {error.get('message')}") is not None
+    return 400 if is_filtered else 500
 
 
 def _read_response(data: Any) -> Answer:
@@ -178,8 +206,14 @@ def _read_response(data: Any) -> Answer:
         reasoning=api_answer.whole("\n".join(thoughts)),
         usage=_response_usage(data),
         top={},
-        kept=data["output"],
+        kept=data["output"] if _can_go_back(data["output"]) else None,
     )
+
+
+def _can_go_back(output: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether its thoughts are encrypted: OpenAI, which stores nothing, knows the others no more, nor what followed them."""
+    thoughts = [item for item in output if item["type"] == "reasoning"]
+    return all(thought.get("encrypted_content") for thought in thoughts)
 
 
 def _response_usage(data: Any) -> Usage:

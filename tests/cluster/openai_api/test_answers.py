@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.engines.api_answer import read_usage
+from cluster.engines.api_answer import Usage, read_answer, read_usage
+from cluster.engines.api_errors import EndpointError
 from envs.kidgym import make
 from evals.chat_json import png
 from evals.types import PlayerError
@@ -30,6 +31,30 @@ async def test_a_picture_whose_file_is_damaged_is_no_failure_of_the_endpoint(stu
     with pytest.raises(PlayerError, match=str(error)) as raised:
         await engine(stub).complete(request(said=FRAME))
     assert raised.value.kind == "suite" and not stub.bodies
+
+
+@pytest.mark.parametrize(
+    ("reason", "finish"),
+    [
+        ("model_context_window_exceeded", "length"),
+        ("token_limit", "length"),
+        ("sensitive", "content_filter"),
+        ("ERROR_TOXIC", "content_filter"),
+        *((reason, None) for reason in ("network_error", "timeout", "aborted", "cancelled")),
+    ],
+)
+def test_a_reply_that_broke_off_is_no_whole_one(reason, finish):
+    choice = {"finish_reason": reason, "message": {"role": "assistant", "content": "I choose B"}}
+    if finish is None:
+        with pytest.raises(EndpointError, match="broke off"):
+            read_answer({"choices": [choice]})
+    else:
+        assert read_answer({"choices": [choice]}).finish == finish
+
+
+def test_moonshot_tells_cached_tokens_beside_the_others():
+    usage = {"prompt_tokens": 1000, "completion_tokens": 10, "total_tokens": 1010, "cached_tokens": 900}
+    assert read_usage({"usage": usage}) == Usage(1000, 10, cached=900)
 
 
 @given(counts=st.fixed_dictionaries({name: st.integers(0, 60) | st.none() for name in ("p", "c", "t", "r", "w", "k")}))

@@ -34,6 +34,15 @@ async def test_tokens_that_are_told_twice_are_not_believed(stub):
     assert (reply.retries, reply.text) == (1, "hello")
 
 
+async def test_an_error_within_a_choice_is_told_in_the_endpoints_words(stub):
+    error = {"code": 402, "message": "Insufficient credits"}
+    message = {"role": "assistant", "content": ""}
+    stub.script = [{"choices": [{"finish_reason": "error", "error": error, "message": message}]}]
+    with pytest.raises(EngineClosedError, match="Insufficient credits"):
+        await engine(stub).complete(request())
+    assert len(stub.bodies) == 1
+
+
 async def test_what_only_some_requests_hold_is_not_taken_for_granted_by_others_answers(stub):
     refusals = [(400, "'logprobs' is not supported", {}), (400, "image_url is only supported by certain models", {})]
     stub.script = ["answer", refusals[0], "answer", refusals[1]]

@@ -1,6 +1,7 @@
 """A server on this machine that speaks the providers' formats as their published examples show them.
 
-It issues a signature with each thought and notes in ``wrong`` where a later request does not repeat both as they came.
+It issues a signature with each thought and notes in ``wrong`` where a later request does not repeat both as they came, or
+breaks a rule for chats that its provider tells.
 """
 
 import base64
@@ -53,6 +54,15 @@ class ProviderStub:
         if text in self.issued and self.issued[text] != found:
             self.wrong.append(f"{text!r}: {found} in place of {self.issued[text]}")
 
+    def check_blocks(self, messages: list[dict], is_thought) -> None:
+        """Note what Anthropic and Bedrock refuse: no or blank texts, and replies that end with a thought."""
+        for said in messages:
+            texts = [block["text"] for block in said["content"] if "text" in block]
+            if not said["content"] or not all(text.strip() for text in texts):
+                self.wrong.append("text content blocks must be non-empty")
+            elif said["role"] == "assistant" and is_thought(said["content"][-1]):
+                self.wrong.append("The final block in an assistant message cannot be `thinking`.")
+
     def number(self) -> int:
         return len(self.bodies)
 
@@ -102,6 +112,7 @@ JSON = "application/json"
 
 def anthropic(stub, body):
     """Server-sent events of one message."""
+    stub.check_blocks(body["messages"], lambda block: block["type"] == "thinking")
     for said in body["messages"]:
         if said["role"] == "assistant":
             stub.check_back("".join(each.get("text", "") for each in said["content"]), said["content"])
@@ -146,13 +157,23 @@ def anthropic_blocks(stub) -> list:
 
 def responses(stub, body):
     """One object of the responses API."""
+    asks_for_thoughts = "reasoning.encrypted_content" in body.get("include", ())
+    for item, after in itertools.zip_longest(body["input"], body["input"][1:], fillvalue={}):
+        if item.get("type") == "reasoning" and not item.get("encrypted_content"):
+            stub.wrong.append(f"Item with id '{item['id']}' not found.")
+        if item.get("type") == "reasoning" and after.get("type") != "message":
+            stub.wrong.append(
+                f"Item '{item['id']}' of type 'reasoning' was provided without its required following item."
+            )
     said = [each for each in body["input"] if "type" in each or each["role"] == "assistant"]
     if stub.thinks:
         for before, item in itertools.pairwise(said):
             if item.get("type") == "message":
                 stub.check_back(item["content"][0]["text"], [before, item])
     number = stub.number()
-    thought = {"id": f"rs_{number}", "type": "reasoning", "summary": [], "encrypted_content": f"gAAA{number}=="}
+    thought = {"id": f"rs_{number}", "type": "reasoning", "summary": []}
+    if asks_for_thoughts:
+        thought["encrypted_content"] = f"gAAA{number}=="
     text = {"type": "output_text", "text": stub.say, "annotations": []}
     message = {"id": f"msg_{number}", "type": "message", "role": "assistant", "status": "completed", "content": [text]}
     output = [thought, message] if stub.thinks else [message]
@@ -225,6 +246,9 @@ TOP = {"A": -0.25, "B": -1.75, "maybe": -4.0}
 def gemini(stub, body):
     """One reply of generateContent."""
     for said in body["contents"]:
+        if not all(part.get("text") or len(part) > 1 or "inlineData" in part for part in said["parts"] or [{}]):
+            stub.wrong.append("required oneof field 'data' must have one initialized field")
+    for said in body["contents"]:
         if said["role"] == "model":
             stub.check_back("".join(part.get("text", "") for part in said["parts"]), said["parts"])
     found = gemini_reply(stub, body["generationConfig"])
@@ -253,6 +277,10 @@ def gemini_reply(stub, config) -> dict:
 
 def bedrock(stub, body):
     """One reply of converse."""
+    stub.check_blocks(body["messages"], lambda block: "reasoningContent" in block)
+    for before, after in itertools.pairwise(body["messages"]):
+        if before["role"] == after["role"]:
+            stub.wrong.append("A conversation must alternate between user and assistant roles.")
     for said in body["messages"]:
         if said["role"] == "assistant":
             stub.check_back("".join(each.get("text", "") for each in said["content"]), said["content"])

@@ -224,3 +224,22 @@ def test_a_gemini_answer_that_its_client_drops_may_have_cost_a_reply(made_engine
         ({"prompt_feedback": {"block_reason": "OTHER"}}, 0),
     ):
         assert made_engines["gemini"].read_usage(answer).completion == completion
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        ({"inputTokens": 1000, "outputTokens": 10, "totalTokens": 1010}, Usage(1000, 10)),
+        ({"inputTokens": 1000, "outputTokens": 10, "totalTokens": 3010}, Usage(1000, 2010)),
+        (
+            {"inputTokens": 100, "outputTokens": 10, "totalTokens": 110, "cacheReadInputTokens": 900},
+            Usage(1000, 10, 900),
+        ),
+        (None, Usage()),
+    ],
+)
+def test_bedrocks_total_counts_where_it_is_more_than_its_parts(stub, usage, expected):
+    answer = {"output": {"message": {"content": [{"text": "A"}]}}, "stopReason": "end_turn"}
+    if usage is not None:
+        answer["usage"] = usage
+    assert engine("bedrock", stub).read_answer(answer, scored=False).usage == expected

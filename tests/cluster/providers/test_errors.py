@@ -10,7 +10,7 @@ from botocore.exceptions import BotoCoreError
 from cluster.config.settings import load_settings
 from cluster.engines import api_endpoint
 from cluster.engines.api_answer import Usage
-from cluster.engines.api_errors import EndpointError
+from cluster.engines.api_errors import EndpointError, error_from
 from cluster.engines.base import EngineClosedError, Sampling
 from cluster.engines.providers.connection import http_client
 from cluster.engines.providers.errors import endpoint_error
@@ -79,6 +79,75 @@ TOO_LONG = [
     ("gemini", (400, google_error(400, "INVALID_ARGUMENT", "The input token count (2) exceeds the maximum of 1."))),
     ("bedrock", (400, {"message": "Input is too long for requested model."}, bedrock_error("ValidationException"))),
 ]
+
+
+WORDS = {
+    "too long": [
+        "input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000, decrease input length or `max_tokens`",
+        "Input Tokens Exceeded: Number of input tokens exceeds maximum length. Please update the input to try again.",
+        "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]",
+        "Prompt exceeds max length",
+        "Invalid request: Your request exceeded model token limit: 131072 (requested: 140000)",
+        "too many tokens: size limit exceeded by 11326 tokens. Try using shorter or fewer inputs.",
+        "Prompt length (40000) exceeds maximum input length (32768).",
+        "Prompt contains 140000 tokens and 0 draft tokens, too large for model with 131072 maximum context length",
+    ],
+    "filtered": [
+        "Output blocked by content filtering policy",
+        "Content Exists Risk",
+        "Invalid prompt: your prompt was flagged as potentially violating our usage policy. Please try again",
+        "Invalid prompt: we've limited access to this content for safety reasons.",
+        "The response was filtered due to the prompt triggering Azure OpenAI's content management policy. content_filter",
+    ],
+    "refused": ["Invalid Responses API request invalid_prompt", "'max_tokens' is too large: 300000"],
+}
+"""What providers say with status 400."""
+
+
+@pytest.mark.parametrize(("meaning", "words"), [(meaning, said) for meaning in WORDS for said in WORDS[meaning]])
+def test_the_words_of_a_refusal_tell_whom_it_concerns(meaning, words):
+    assert error_from(400, {}, json.dumps({"error": {"message": words}}), ()).meaning == meaning
+
+
+def test_a_filter_of_xai_concerns_one_prompt_though_its_status_is_that_of_a_wrong_key():
+    no_permission = "The caller does not have permission to execute the specified operation"
+    for words, meaning in (
+        ("Content violates usage guidelines. Team: 1, Failed check: SAFETY_CHECK_TYPE_BIO", "filtered"),
+        ("Your team has no access to this model", "lasting"),
+    ):
+        refused = error_from(403, {}, json.dumps({"code": no_permission, "error": words}), ())
+        assert refused.meaning == meaning
+
+
+def _in_a_choice(error):
+    message = {"role": "assistant", "content": ""}
+    return {"choices": [{"index": 0, "finish_reason": "error", "error": error, "message": message}]}
+
+
+@pytest.mark.parametrize("within", [lambda error: {"error": error}, _in_a_choice], ids=["whole", "choice"])
+@pytest.mark.parametrize("name", ["openrouter", "chat"])
+async def test_an_error_in_place_of_a_chat_completion_means_what_it_says(stub, name, within):
+    stub.script = [
+        (200, within({"message": "This endpoint's maximum context length is 100 tokens", "code": 400})),
+        (200, within({"message": "moderation", "code": 403, "metadata": {"flagged_input": "a"}})),
+        (200, within({"message": "Provider returned error", "code": 502})),
+    ]
+    made = engine(name, stub)
+    with pytest.raises(PromptTooLong):
+        await made.complete(request())
+    assert (await made.complete(request())).finish == "content_filter"
+    assert (await made.complete(request())).retries == 1
+    stub.script = [(200, within({"message": "Insufficient credits", "code": 402}))]
+    with pytest.raises(EngineClosedError, match="Insufficient credits"):
+        await made.complete(request())
+    assert len(stub.bodies) == 5
+
+
+async def test_a_response_that_failed_at_a_filter_is_not_asked_for_again(stub):
+    failed = {"code": "invalid_prompt", "message": "your prompt was flagged as potentially violating our usage policy"}
+    stub.script = [(200, {"error": failed, "output": [], "status": "failed"})]
+    assert (await engine("responses", stub).complete(request())).finish == "content_filter"
+    assert len(stub.bodies) == 1
 
 
 @pytest.mark.parametrize(("name", "step"), PASSING)

@@ -79,6 +79,42 @@ async def test_thoughts_go_back_with_their_signatures_unless_they_are_to_be_drop
         stub.wrong.clear()
 
 
+@pytest.mark.parametrize("thinks", [True, False])
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("name", SETTINGS)
+async def test_a_chat_goes_on_after_a_reply_that_was_cut_off_before_its_first_word(stub, name, keep, thinks):
+    stub.say, stub.thinks = "", thinks
+    made = engine(name, stub, keeps_reasoning=keep)
+    first = request()
+    assert (await made.complete(first)).text == ""
+    stub.issued.clear()
+    await made.complete(request(turn=1, chat=(*first.chat, message("assistant", ""), message("user", "More."))))
+    assert stub.wrong == []
+    assert [word in json.dumps(stub.bodies[-1]) for word in ("Go.", "More.")] == [True, True]
+
+
+@pytest.mark.parametrize(("asked", "goes_back"), [({}, True), ({"extra_body": {"include": []}}, False)])
+@pytest.mark.parametrize("name", ["responses", "azure"])
+async def test_thoughts_of_a_model_that_thinks_by_itself_go_back_encrypted_or_not_at_all(stub, name, asked, goes_back):
+    made = engine(name, stub, effort=None, **asked)
+    first = request()
+    await made.complete(first)
+    stub.issued.clear()
+    await made.complete(request(turn=1, chat=(*first.chat, message("assistant", "A"), message("user", "More."))))
+    assert ("gAAA1" in json.dumps(stub.bodies[-1])) is goes_back
+    assert stub.wrong == []
+
+
+async def test_a_model_that_does_not_think_is_asked_for_thoughts_only_once(stub):
+    stub.thinks = False
+    words = "Encrypted content is not supported with this model."
+    stub.script = [(400, {"error": {"message": words, "type": "invalid_request_error", "param": "include"}})]
+    made = engine("responses", stub, effort=None)
+    replies = [await made.complete(request(number)) for number in (1, 2)]
+    assert [reply.text for reply in replies] == ["A", "A"]
+    assert ["include" in body for body in stub.bodies] == [True, False, False]
+
+
 async def test_a_signature_on_a_thought_goes_back_too(stub):
     """Gemini signs a thought where it answers with nothing else that could carry the signature."""
     first = request()
