@@ -123,6 +123,7 @@ case "$command" in
         if [[ $command != --version ]] && [[ $command == *=* || $command == -* ]]; then
             set -- run "$@"
         fi
-        exec "$venv/bin/python" -m cluster "${@:-run}"
+        # -P: no module of the folder that one stands in is run, as with the command raycade.
+        exec "$venv/bin/python" -P -m cluster "${@:-run}"
         ;;
 esac

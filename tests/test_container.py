@@ -65,7 +65,7 @@ def test_a_dry_run_shows_how_a_job_gets_into_its_container(tmp_path, image, node
     [_, ray, driver] = [shlex.split(line) for line in done.stdout.splitlines() if line.startswith("    ")][-3:]
     assert set(node) <= set(ray) and ray[-3:] == ["/opt/raycade/.venv/bin/ray", "start", "..."]
     assert set(first) <= set(driver)
-    assert driver[-5:] == ["/opt/raycade/.venv/bin/python", "-m", "cluster", "run", "..."]
+    assert driver[-6:] == ["/opt/raycade/.venv/bin/python", "-P", "-m", "cluster", "run", "..."]
     for path in ("no.sif", "/no/folder"):
         missing = subprocess.run(
             [*command[:2], f"--container={path}", "--", "x"], cwd=tmp_path, capture_output=True, text=True

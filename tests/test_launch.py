@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -76,8 +77,21 @@ def test_it_installs_once_and_then_goes_straight_to_work(fresh: Path) -> None:
     launch(fresh, "--version", RAYCADE_BUILD="cpu")
     installation, *work = calls(fresh)
     assert "pip install" in installation and "constraints.txt" in installation
-    assert work == ["-m cluster run", "-m cluster run suite=kumo model=oracle", "-m cluster report runs/x",
-                    "-m cluster --version"]  # fmt: skip
+    assert work == ["-P -m cluster run", "-P -m cluster run suite=kumo model=oracle", "-P -m cluster report runs/x",
+                    "-P -m cluster --version"]  # fmt: skip
+
+
+def test_no_python_is_started_that_runs_modules_of_the_folder_one_stands_in() -> None:
+    root = LAUNCH.parent
+    sources = [path for package in ("cluster", "evals", "envs") for path in (root / package).rglob("*.py")]
+    starts = [
+        (path.name, line.strip())
+        for path in (LAUNCH, root / "cluster" / "launch" / "slurm.sh", *sources)
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if re.search(r'python" (-P )?-m cluster|sys\.executable,( "-P",)? "-m"|%s (-P )?-m cluster', line)
+    ]
+    assert {"launch.sh", "slurm.sh", "nodes.py"} <= {name for name, _ in starts}
+    assert [line for line in starts if "-P" not in line[1]] == []
 
 
 def test_a_changed_setup_or_another_build_is_reinstalled(fresh: Path) -> None:

@@ -207,7 +207,7 @@ def _probed(need: Need, gpu: str) -> dict[str, Any]:
     if gpu:
         environment["CUDA_VISIBLE_DEVICES"] = gpu
     asked = {"step": need.engine.get("max_num_batched_tokens")}
-    command = [sys.executable, "-m", "cluster.doctor.small_engine", json.dumps(asked)]
+    command = [sys.executable, "-P", "-m", "cluster.doctor.small_engine", json.dumps(asked)]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=ENGINE_SECONDS, env=environment, check=False

@@ -313,7 +313,8 @@ def through_slurm(meeting: Meeting, overrides: Sequence[str], quick: bool) -> li
     if quick:
         own.append("--quick")
     own += overrides
-    command = ["srun", *options, "--kill-on-bad-exit=0", "--wait=0", sys.executable, "-m", "cluster", *own]
+    raycade = [sys.executable, "-P", "-m", "cluster", *own]  # -P: no module of the working directory is run
+    command = ["srun", *options, "--kill-on-bad-exit=0", "--wait=0", *raycade]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=NODE_SECONDS, check=False)
         printed, said = done.stdout, done.stderr

@@ -22,6 +22,8 @@
 # This file has three parts: it submits itself (submit), is the batch script (job), and runs on each node (node).
 set -euo pipefail
 
+# Below, each Python is started with -P: no module of the folder that one stands in is run, as with the command raycade.
+
 # Slurm takes the number of an array's last job for the whole array, so each of its jobs is called ARRAY_TASK.
 job_id="${SLURM_JOB_ID:-}"
 [[ -z ${SLURM_ARRAY_JOB_ID:-} ]] || job_id="${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"
@@ -102,7 +104,7 @@ submit() {
     [[ -z ${RAYCADE_SETUP:-} || -f $RAYCADE_SETUP ]] || die 2 "RAYCADE_SETUP=$RAYCADE_SETUP: there is no such file"
     [[ -z ${RAYCADE_NODE_CACHE:-} || $RAYCADE_NODE_CACHE == /* ]] ||
         die 2 "RAYCADE_NODE_CACHE=$RAYCADE_NODE_CACHE: must be an absolute path on each node's local disk"
-    plan="$("$root/.venv/bin/python" -m cluster plan "$@")" || exit
+    plan="$("$root/.venv/bin/python" -P -m cluster plan "$@")" || exit
     # As words, because the environment does not reach the job with --export=NONE.
     for name in "${SETTINGS[@]}"; do
         [[ -z ${!name:-} ]] || settings+=("$name=${!name}")
@@ -119,7 +121,7 @@ submit() {
             enter
             printf '\nOn every node:\n    srun ... %s%s node\n' "${step:+${step[*]} }" "$node_script"
             printf '    %s%s start ...\n' "${inside:+${inside[*]} }" "${python%/*}/ray"
-            printf 'On the first node:\n    %s %s -m cluster run ...\n' "${first[*]}" "$python"
+            printf 'On the first node:\n    %s %s -P -m cluster run ...\n' "${first[*]}" "$python"
         fi
         exit
     fi
@@ -266,7 +268,7 @@ prepare() {
     local names
     mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
     expected=("${names[@]}")
-    read -r host port client_port < <("$host_python" -m cluster.launch.start_nodes choose "$SLURM_JOB_ID" "$(address_of "${names[-1]}")")
+    read -r host port client_port < <("$host_python" -P -m cluster.launch.start_nodes choose "$SLURM_JOB_ID" "$(address_of "${names[-1]}")")
     export RAYCADE_HOST="$host" RAYCADE_PORT="$port" RAYCADE_CLIENT_PORT="$client_port"
     export RAYCADE_TEMPORARY="${RAYCADE_TMPDIR:-/tmp}/raycade-$SLURM_JOB_ID.${SLURM_RESTART_COUNT:-0}"
     ((${#RAYCADE_TEMPORARY} <= 38)) ||
@@ -290,7 +292,7 @@ start_nodes() {
 
 await_nodes() {
     local waiting code=0
-    "${first[@]}" "$python" -m cluster.launch.start_nodes wait "$host:$port" "$ready_seconds" "${expected[@]}" &
+    "${first[@]}" "$python" -P -m cluster.launch.start_nodes wait "$host:$port" "$ready_seconds" "${expected[@]}" &
     waiting=$!
     while running "$waiting" && running "$nodes"; do wait -n || true; done
     if ! running "$nodes"; then
@@ -303,7 +305,7 @@ await_nodes() {
 
 drive() {
     local code=0 orphaned=""
-    "${first[@]}" "$python" -m cluster run cluster=ray "cluster.address=$host:$port" "$@" &
+    "${first[@]}" "$python" -P -m cluster run cluster=ray "cluster.address=$host:$port" "$@" &
     driver=$!
     while running "$driver"; do
         wait -n || true # until a process exits or a signal arrives
@@ -367,12 +369,12 @@ node() {
         export TORCHINDUCTOR_CACHE_DIR="$RAYCADE_NODE_CACHE/inductor"
         mkdir -p "$VLLM_CACHE_ROOT" "$TRITON_CACHE_DIR" "$TORCHINDUCTOR_CACHE_DIR"
     fi
-    address="$("$host_python" -m cluster.launch.start_nodes address "$RAYCADE_HOST")"
+    address="$("$host_python" -P -m cluster.launch.start_nodes address "$RAYCADE_HOST")"
     if ((SLURM_NODEID == 0)); then
         role=(--head --port="$RAYCADE_PORT" --ray-client-server-port="$RAYCADE_CLIENT_PORT" --include-dashboard=false)
     else
         role=(--address="$RAYCADE_HOST:$RAYCADE_PORT")
-        "$host_python" -m cluster.launch.start_nodes listening "$RAYCADE_HOST:$RAYCADE_PORT" "$ready_seconds" &
+        "$host_python" -P -m cluster.launch.start_nodes listening "$RAYCADE_HOST:$RAYCADE_PORT" "$ready_seconds" &
         wait $! || return
     fi
     # Ray opens its directory to all users (mode 777), so it is within ours, which is closed.

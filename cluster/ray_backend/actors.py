@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import socket
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import Any
 
 import ray
 from ray.exceptions import RayError, RayTaskError
+from ray.job_config import JobConfig
 from ray.util.placement_group import PlacementGroup, remove_placement_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
@@ -62,6 +64,11 @@ def start_ray(cluster: ClusterSettings) -> None:
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     common: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False, "namespace": "raycade"}
+    imports_from_here = "" in sys.path or str(Path.cwd()) in sys.path
+    if not imports_from_here:
+        # Else Ray has its workers look for every module in the driver's working directory first. For the job of a client it
+        # does not, and uploads no folders of code, of which there are none here.
+        common["job_config"] = JobConfig(_client_job=True)
     if cluster.address is None:
         folder = os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()
         if not folder.isascii():

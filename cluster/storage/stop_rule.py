@@ -1,12 +1,15 @@
 """The stopping rule of a run, kept beside its ledger: with it and the ledger, what was decided can be computed again.
 
-``stopping.json`` holds the rule and its player; ``against.parquet``, for a comparison with another run, what that run's player
-had reached when this run began. So a decision does not change when the other run goes on, moves or is deleted.
+``stopping.json`` holds the rule and its player, and for a comparison with another run the name of a file beside it: what that
+run's player had reached when this run began. So a decision does not change when the other run goes on, moves or is deleted.
+The file is called by its content, so another rule never writes over it: wherever a start ends, one of the two is whole.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +29,8 @@ from evals.stopping.rules import StopRule
 
 RULE = "stopping.json"
 AGAINST = "against.parquet"
+"""What the other run had reached, in a run directory of a version that had one name for all."""
+_AGAINST_FILE = re.compile(r"against(-[0-9a-f]{16})?\.parquet")
 _LARGEST_RULE = 100_000
 """Bytes of a rule; ours have a few hundred."""
 
@@ -74,10 +79,19 @@ def read_rule(folder: Path) -> StoredRule | None:
     try:
         stored = read_json(path, Bounds(_LARGEST_RULE))
         rule, player = StopRule.of_json(stored["rule"]), str(stored["player"])
-        other = _read_other(folder / AGAINST) if stored["other_run"] else None
+        name = _other_file(stored["other_run"])
+        other = _read_other(folder / name) if name else None
     except (ValueError, KeyError, TypeError, OSError, pa.ArrowException) as error:
         raise UserError(f"{path}: cannot be read as a stopping rule: {error}") from error
     return StoredRule(rule, player, other)
+
+
+def _other_file(noted: object) -> str:
+    """The name of the file with what another run had reached; empty where the rule compares with none."""
+    name = AGAINST if noted is True else str(noted or "")
+    if name and not _AGAINST_FILE.fullmatch(name):
+        raise ValueError(f"other_run={name}: is no name of such a file")
+    return name
 
 
 def _read_other(path: Path) -> dict[Pair, float]:
@@ -90,21 +104,40 @@ def _read_other(path: Path) -> dict[Pair, float]:
 
 
 def write_rule(folder: Path, stored: StoredRule) -> None:
-    """Keep a rule, in place of any other."""
+    """Keep a rule, in place of any other.
+
+    Raises:
+        OSError: it cannot be written; the folder holds the rule that it held, or this one.
+    """
+    name = ""
     if stored.other is not None:
-        columns: dict[str, list[Any]] = {name: [] for name in PAIR_COLUMNS}
-        for pair in stored.other:
-            for name, value in zip(PAIR_COLUMNS, pair, strict=True):
-                columns[name].append(value)
-        table = pa.table({**columns, "value": list(stored.other.values())})
-        sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, write_page_checksum=True)
-        write_durably(folder / AGAINST, sink.getvalue().to_pybytes())
-    content = {"rule": stored.rule.to_json(), "player": stored.player, "other_run": stored.other is not None}
+        table = _other_as_bytes(stored.other)
+        name = f"against-{hashlib.sha256(table).hexdigest()[:16]}.parquet"
+        write_durably(folder / name, table)
+    content = {"rule": stored.rule.to_json(), "player": stored.player, "other_run": name or False}
     write_durably(folder / RULE, (json.dumps(content, indent=2) + "\n").encode())
+    _remove_others(folder, but=name)
 
 
 def remove_rule(folder: Path) -> None:
     """Forget the rule: the plan is to be played to its end."""
-    for name in (RULE, AGAINST):
-        (folder / name).unlink(missing_ok=True)
+    (folder / RULE).unlink(missing_ok=True)
+    _remove_others(folder, but="")
+
+
+def _other_as_bytes(other: Mapping[Pair, float]) -> bytes:
+    columns: dict[str, list[Any]] = {name: [] for name in PAIR_COLUMNS}
+    for pair in other:
+        for name, value in zip(PAIR_COLUMNS, pair, strict=True):
+            columns[name].append(value)
+    table = pa.table({**columns, "value": list(other.values())})
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, write_page_checksum=True)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def _remove_others(folder: Path, but: str) -> None:
+    """Remove what earlier rules compared with; no rule names it any more."""
+    for path in folder.glob("against*.parquet"):
+        if _AGAINST_FILE.fullmatch(path.name) and path.name != but:
+            path.unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -171,6 +172,19 @@ def test_ray_is_started_with_the_cores_that_this_process_has(joined, monkeypatch
         joined.fails = error
         with pytest.raises(RunFailedError, match=f"{error}.*raycade doctor"):
             actors.start_ray(ClusterSettings())
+
+
+@pytest.mark.parametrize("address", [None, "auto"])
+@pytest.mark.parametrize(("first", "from_here"), [("", True), ("HERE", True), ("/usr/bin", False)])
+def test_workers_import_from_the_working_directory_only_where_the_driver_does(
+    joined, monkeypatch, tmp_path, address, first, from_here
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path) if first == "HERE" else first, "/usr/lib"])
+    actors.start_ray(ClusterSettings(address=address))
+    (given,) = joined.asked
+    assert ("job_config" not in given) is from_here
+    assert from_here or given["job_config"]._client_job, "for these Ray leaves the paths of workers alone"
 
 
 def test_a_cluster_is_joined_with_what_may_be_passed_on(joined, monkeypatch, capsys):
