@@ -51,10 +51,22 @@ class RunData:
     """The plan together with the games that a stopping rule did not need, which cost money too; None without a rule."""
     unlabeled: RunData | None = None
     """The run as it was before a report of several runs left players out: what its rows say of games still holds."""
+    stored_names: Mapping[str, str] = field(default_factory=dict)
+    """What the ledger calls the players that a report of several runs gave other names, by these."""
 
     def intervals(self) -> AbstractContextManager[None]:
         """Computes the intervals that hold for this run meanwhile: anytime-valid ones where a rule may stop it."""
         return at_every_look() if self.stopping else contextlib.nullcontext()
+
+    def stored_name(self, player: str) -> str:
+        """What the ledger calls a player: by this name a paper's models and built-in players are known."""
+        return self.stored_names.get(player, player)
+
+    def as_stored(self) -> RunData:
+        """The same part of the run with all its players, under the names that the ledger has for them."""
+        if self.unlabeled is None:
+            return self
+        return self.unlabeled.of(self._suite) if self._suite else self.unlabeled
 
     @classmethod
     def of_ledger(

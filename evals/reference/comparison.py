@@ -60,6 +60,7 @@ def published_tables(
     cells: Sequence[RunCell],
     conditions: Conditions,
     settings: Mapping[str, Any] | None = None,
+    stored_names: Mapping[str, str] | None = None,
 ) -> list[Table]:
     """For each player of a run a table beside the paper.
 
@@ -73,6 +74,7 @@ def published_tables(
         cells: Of all players.
         conditions: Of this run's games, in the words that the paper's are kept in (``Paper.conditions``).
         settings: The run's configuration, which names its baselines and the model's sampling and weights.
+        stored_names: What the ledger calls players that have other names here (``RunData.stored_names``).
     """
     paper = published(suite)
     settings = settings or {}
@@ -80,15 +82,17 @@ def published_tables(
     tables: list[Table] = []
     summary: list[tuple[Cell, ...]] = []
     for player, played in _played_by(cells).items():
-        row = paper.baseline_of(player) or _own_row(paper, player)
-        if not row and player in baselines:
+        stored = (stored_names or {}).get(player, player)
+        is_baseline = stored in baselines
+        row = paper.baseline_of(stored) or _own_row(paper, stored)
+        if not row and is_baseline:
             continue
         if row:
             summary += _short_rows(paper, row, player, played)
         met = conditions
         if settings:
-            met = _with_model(conditions, paper, settings, is_model=player not in baselines)
-        for part, table in _beside(paper, row, player, played):
+            met = _with_model(conditions, paper, settings, is_model=not is_baseline)
+        for part, table in _beside(paper, row, parameters_of(stored), played):
             name = "_".join([suite, "published", *part, file_stem(player)])
             notes = (*table.notes, *_condition_notes(met, paper))
             tables.append(dataclasses.replace(table, name=name, title=f"{title}: {table.title}", notes=notes))
@@ -107,8 +111,8 @@ def _played_by(cells: Sequence[RunCell]) -> dict[str, list[RunCell]]:
     return played
 
 
-def _beside(paper: Paper, row: str, player: str, cells: Sequence[RunCell]) -> Iterator[tuple[list[str], Table]]:
-    """A player's cells beside its own row of the paper; without one, beside its neighbors and the best model.
+def _beside(paper: Paper, row: str, size: float | None, cells: Sequence[RunCell]) -> Iterator[tuple[list[str], Table]]:
+    """A player's cells beside its own row of the paper; without one, beside its neighbors in size and the best model.
 
     Yields:
         What a table's name says of its cells, and the table; none where no cell is in the paper.
@@ -117,7 +121,7 @@ def _beside(paper: Paper, row: str, player: str, cells: Sequence[RunCell]) -> It
     if not row:
         best = _best(paper, cells)
     for part, of_part in _parts(cells):
-        table = _own_table(paper, row, of_part) if row else _neighbors_table(paper, player, of_part, best)
+        table = _own_table(paper, row, of_part) if row else _neighbors_table(paper, size, of_part, best)
         if table.rows:
             yield part, table
 
@@ -278,8 +282,8 @@ def _interval_notes(figures: Sequence[Figure]) -> list[str]:
 # --- neighbors in size -----------------------------------------------------------------------------------------------
 
 
-def _neighbors_table(paper: Paper, player: str, cells: Sequence[RunCell], best: str) -> Table:
-    kinds = _neighbors(paper, player, cells)
+def _neighbors_table(paper: Paper, size: float | None, cells: Sequence[RunCell], best: str) -> Table:
+    kinds = _neighbors(paper, size, cells)
     if best:
         kinds.setdefault(best, "best")
     found = []
@@ -300,7 +304,7 @@ def _neighbors_table(paper: Paper, player: str, cells: Sequence[RunCell], best: 
         rows.append((*_key(cell, keys), cell.estimate, *values))
     return Table(
         name="",
-        title=f"{player} beside other models of the paper{constant}",
+        title=f"{cells[0].player} beside other models of the paper{constant}",
         columns=(*keys, "this run", *kinds.values()),
         rows=tuple(rows),
         notes=(f"The {paper.source} does not have this model. Its own models beside it: {'; '.join(spelled)}.",),
@@ -315,9 +319,8 @@ def _as_printed(figures: Sequence[Figure | None], name: str) -> str:
     return name
 
 
-def _neighbors(paper: Paper, player: str, cells: Sequence[RunCell]) -> dict[str, str]:
+def _neighbors(paper: Paper, size: float | None, cells: Sequence[RunCell]) -> dict[str, str]:
     """The models of the paper that are nearest in size and have one of the cells, each with what it is called."""
-    size = parameters_of(player)
     if not size:
         return {}
     here = [model for model in paper.models if any(paper.find(model.name, cell.measure, cell.cell) for cell in cells)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from evals.figures import CLUSTERED, Figure, Series
 from evals.reference.comparison import RunCell
@@ -16,7 +16,9 @@ SHARE = ("success", "accuracy")
 """Measures that a trend is drawn of."""
 
 
-def size_figures(suite: str, title: str, cells: Sequence[RunCell], split_by: str) -> Iterator[Figure]:
+def size_figures(
+    suite: str, title: str, cells: Sequence[RunCell], split_by: str, stored_names: Mapping[str, str] | None = None
+) -> Iterator[Figure]:
     """One figure, where a player's size is known and the paper has models in the cells that it played.
 
     A point is the unweighted mean over the cells of its panel that the run played; the paper's models that lack one of
@@ -27,13 +29,14 @@ def size_figures(suite: str, title: str, cells: Sequence[RunCell], split_by: str
         title: What figures call the suite.
         cells: Of all players.
         split_by: The name in ``RunCell.cell`` whose values are the panels, such as ``mode``.
+        stored_names: What the ledger calls players that have other names here (``RunData.stored_names``).
     """
     paper = published(suite)
     shares = [cell for cell in cells if cell.measure in SHARE and cell.values]
     series: list[Series] = []
     for panel in dict.fromkeys(cell.cell.get(split_by, "") for cell in shares):
         here = [cell for cell in shares if cell.cell.get(split_by, "") == panel]
-        series += _panel_series(paper, here, panel)
+        series += _panel_series(paper, here, panel, stored_names or {})
     if series:
         yield Figure(
             name=f"{suite}_sizes",
@@ -57,10 +60,13 @@ def _is_published(paper: Paper, cell: RunCell) -> bool:
     return any(paper.find(model.name, cell.measure, cell.cell) for model in paper.models)
 
 
-def _panel_series(paper: Paper, cells: Sequence[RunCell], panel: str) -> list[Series]:
+def _panel_series(paper: Paper, cells: Sequence[RunCell], panel: str, stored_names: Mapping[str, str]) -> list[Series]:
     """The players' points and those of the paper's models; nothing where either are missing."""
     known = [cell for cell in cells if _is_published(paper, cell)]
-    points = [_own_point(known, player) for player in dict.fromkeys(cell.player for cell in known)]
+    points = []
+    for player in dict.fromkeys(cell.player for cell in known):
+        size = parameters_of(stored_names.get(player, player))
+        points.append(_own_point(known, player, size))
     ours = [Series(player, (size,), (value,), panel) for player, size, value in filter(None, points)]
     theirs = _published_points(paper, known) if ours else []
     if not theirs:
@@ -69,12 +75,10 @@ def _panel_series(paper: Paper, cells: Sequence[RunCell], panel: str) -> list[Se
     return [*ours, Series("the paper's models", sizes, values, panel, reference=True)]
 
 
-def _own_point(cells: Sequence[RunCell], player: str) -> tuple[str, float, Estimate] | None:
-    size = parameters_of(player)
-    estimates = [cell.estimate for cell in cells if cell.player == player]
+def _own_point(cells: Sequence[RunCell], player: str, size: float | None) -> tuple[str, float, Estimate] | None:
     if not size:
         return None
-    return player, size, _mean_of(estimates)
+    return player, size, _mean_of([cell.estimate for cell in cells if cell.player == player])
 
 
 def _mean_of(estimates: Sequence[Estimate]) -> Estimate:

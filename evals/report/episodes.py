@@ -73,7 +73,8 @@ def select(run: RunData, suite: Suite, built_in: Collection[str]) -> Selection:
 def _chosen(run: RunData, built_in: Collection[str]) -> tuple[dict[str, str], dict[str, str]]:
     """Ids of episodes with how they ended, and for each mode the id of one; the first ones of the ledger."""
     planned = set(run.plan["player"].to_pylist())
-    players = planned - set(built_in) or planned
+    models = {player for player in planned if run.stored_name(player) not in built_in}
+    players = models or planned
     endings: dict[str, str] = {}
     modes: dict[str, str] = {}
     broken: dict[str, str] = {}  # may have failed before the first turn

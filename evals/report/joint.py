@@ -48,8 +48,7 @@ class Report:
         for one in self.runs:
             built_in = built_in_names(one.suite)
             found |= built_in
-            before = {player for player, _ in _pairs(one.run.unlabeled or one.run)}
-            found.update(player for player, _ in _pairs(one.run) if _unlabeled(player, before) in built_in)
+            found.update(player for player, _ in _pairs(one.run) if one.run.stored_name(player) in built_in)
         return frozenset(found)
 
     @property
@@ -68,12 +67,6 @@ class Report:
     def figures(self) -> list[Figure]:
         """All figures, those of one name joined."""
         return joined(figure for one in self.runs for figure in suite_figures(one.suite, one.run))
-
-
-def _unlabeled(player: str, before: Collection[str]) -> str:
-    """The name that a player had ``before`` its run's label was added, which may itself end with words in brackets."""
-    named_so = [name for name in before if player == name or player.startswith(f"{name} (")]
-    return max(named_so, key=len, default=player)
 
 
 def _default_labels(runs: Mapping[str, RunData]) -> Mapping[str, str]:
@@ -163,7 +156,9 @@ def with_labels(run: RunData, labels: Mapping[str, str | None]) -> RunData:
             batch = batch.set_column(batch.column_names.index(name), name, pa.array(columns[name], pa.string()))
         return batch
 
-    return dataclasses.replace(run.renamed(plan_to_table(renamed.values()), rename), unlabeled=run)
+    stored_names = {label: name for name, label in labels.items() if label is not None}
+    shown = run.renamed(plan_to_table(renamed.values()), rename)
+    return dataclasses.replace(shown, unlabeled=run, stored_names=stored_names)
 
 
 def joined_tables(runs: Mapping[str, Sequence[Table]]) -> list[Table]:

@@ -55,6 +55,8 @@ class Curve:
     mode: str
     levels: tuple[str, ...]
     success: tuple[Value, ...]
+    is_reference: bool = False
+    """Whether it is chance or perfect play."""
 
     @property
     def is_known(self) -> bool:
@@ -90,7 +92,8 @@ def curves_of(run: RunData, rules: DifficultyRules) -> list[Curve]:
     read only where there is a curve to draw.
     """
     planned = count_rows(run.plan, ("player", "mode"))
-    models = [(player, mode) for player, mode in planned if player not in BUILT_IN.values()]
+    models = [(player, mode) for player, mode in planned if run.stored_name(player) not in BUILT_IN.values()]
+    shown_names = {run.stored_name(player): player for player, _ in planned}
     groups = _groups(count_rows(run.plan, ("task", "level")), rules)
     if not models or not groups:
         return []
@@ -100,9 +103,8 @@ def curves_of(run: RunData, rules: DifficultyRules) -> list[Curve]:
         for player, mode in models:
             success = _success(played, [(player, mode)], group)
             found.append(Curve(group.title, player, mode, group.levels, success))
-        for name in BUILT_IN:
-            reference = _reference(name, played, rules, group)
-            found.append(Curve(group.title, name, "", group.levels, reference))
+        for name, built_in in BUILT_IN.items():
+            found.append(_reference(name, shown_names.get(built_in, built_in), played, rules, group))
     return [curve for curve in found if curve.is_known]
 
 
@@ -189,14 +191,24 @@ def _stated(name: str, rules: DifficultyRules, tasks: Sequence[str], level: str)
     return fmean(known)
 
 
-def _reference(name: str, played: _Played, rules: DifficultyRules, group: _Group) -> tuple[Value, ...]:
-    """Chance or perfect play: as the suite knows it for all levels of all tasks, else as the built-in player fared."""
+def _reference(name: str, player: str, played: _Played, rules: DifficultyRules, group: _Group) -> Curve:
+    """Chance or perfect play: as the suite knows it for all levels of all tasks, else as the built-in player fared.
+
+    Args:
+        name: ``CHANCE`` or ``PERFECT``.
+        player: The built-in player; a label that tells it from that of another run stands behind the curve's name, too.
+        played: The games.
+        rules: What the suite knows.
+        group: The tasks and levels.
+    """
     means = [_stated(name, rules, group.tasks, level) for level in group.levels]
     if None not in means:
-        return tuple(means)
-    players = dict.fromkeys((player, mode) for player, mode, _, _ in played if player == BUILT_IN[name])
+        return Curve(group.title, name, "", group.levels, tuple(means), is_reference=True)
+    players = dict.fromkeys((each, mode) for each, mode, _, _ in played if each == player)
     own = _success(played, list(players), group)
-    return tuple(None if value is None else value.mean for value in own)
+    success = tuple(None if value is None else value.mean for value in own)
+    label = player.removeprefix(BUILT_IN[name])
+    return Curve(group.title, name + label, "", group.levels, success, is_reference=True)
 
 
 def difficulty_figure(suite: str, title: str, curves: Sequence[Curve]) -> Figure:
@@ -207,8 +219,7 @@ def difficulty_figure(suite: str, title: str, curves: Sequence[Curve]) -> Figure
         label = curve.player
         if curve.mode and len(modes) > 1:
             label += f", {curve.mode}"
-        is_reference = curve.player in BUILT_IN
-        series.append(Series(label, curve.levels, curve.success, curve.title, reference=is_reference))
+        series.append(Series(label, curve.levels, curve.success, curve.title, reference=curve.is_reference))
     return Figure(
         name=f"{suite}_difficulty",
         title=f"{title}: success over difficulty",

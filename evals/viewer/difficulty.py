@@ -8,7 +8,7 @@ from evals.ledger.run_data import RunData
 from evals.stats.intervals import Estimate
 from evals.suite import Suite
 from evals.suite_results import difficulty_curves
-from evals.summary.difficulty import BUILT_IN, Curve
+from evals.summary.difficulty import Curve
 from evals.viewer.schema.results import DifficultyCurve, Interval
 
 
@@ -32,7 +32,7 @@ def _shown(run: str, title: str, curve: Curve) -> DifficultyCurve:
         "task": curve.title,
         "player": curve.player,
         "mode": curve.mode,
-        "reference": curve.player in BUILT_IN,
+        "reference": curve.is_reference,
         "levels": list(curve.levels),
         "success": [_interval(value) for value in curve.success],
     }

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from evals.report.joint import with_labels
 from evals.stats.intervals import proportion_estimate
 from evals.suite import Suite
 from evals.suite_results import difficulty_curves, suite_figures
@@ -88,6 +89,17 @@ def test_the_viewer_shows_intervals_that_hold_for_runs_that_may_stop():
     stopping = dataclasses.replace(run, stopping=("goes on",))
     [fixed, anytime] = [shown_curves("run", data, Sums())[0]["success"][0] for data in (run, stopping)]
     assert anytime["low"] < fixed["low"] <= fixed["mean"] == anytime["mean"] <= fixed["high"] < anytime["high"]
+
+
+def test_chance_and_perfect_play_stay_such_under_the_labels_of_a_report():
+    run = run_of(Sums(), {"model": Strength(), "random": Always("wrong"), "oracle": Always("right")})
+    labeled = with_labels(run, {"random": "random (x)", "oracle": "oracle (x)"})
+    plain, told = difficulty_curves(Sums(), run), difficulty_curves(Sums(), labeled)
+    assert {curve.player for curve in told} == {"model", "chance (x)", "perfect play (x)"}
+    assert [dataclasses.replace(curve, player=curve.player.removesuffix(" (x)")) for curve in told] == plain
+    assert {curve.player for curve in plain if curve.is_reference} == {"chance", "perfect play"}
+    known = difficulty_curves(Sums(known=True), labeled)
+    assert {curve.player for curve in known} == {"model", "chance", "perfect play"}, "what holds for every run"
 
 
 def test_curves_of_a_bundle_bear_the_names_of_their_suites():

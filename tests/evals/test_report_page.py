@@ -17,7 +17,7 @@ from evals.report.build import latex_files, page_of
 from evals.report.episodes import Prompt, Shown, _chosen, select
 from evals.report.joint import Report, RunReport, joined_tables, relabeled, with_labels
 from evals.report.page import Page, Section
-from evals.suite_results import suite_results
+from evals.suite_results import suite_figures, suite_results
 from evals.suites.bundle import Bundle
 from evals.summary.failures import causes_of
 from evals.summary.paired import file_stem
@@ -304,6 +304,33 @@ def test_scores_do_not_change_with_a_name():
         for old, new in zip(before, after, strict=True):
             expected = [("other" if row[0] == FIRST else row[0], *row[1:]) for row in old.rows if row[0] != "oracle"]
             assert repr(list(new.rows)) == repr(expected), name
+
+
+@pytest.mark.parametrize("name", ["kumo", "kidgym", "multistar"])
+def test_a_label_takes_neither_a_model_s_row_of_the_paper_nor_a_built_in_player_s_part(name):
+    suite = SUITES[name]
+    players = (FIRST, "oracle", "random", next(iter(suite.shortcuts)))
+    settings = {"baselines": list(players[1:]), "model": {"name": FIRST}}
+    run = dataclasses.replace(small_run(name, players), settings=settings)
+    labeled = with_labels(run, {player: f"{player} (x)" for player in players})
+    shown = []
+    for each in (run, labeled):
+        tables = [*suite_results(suite, each, "scores"), *suite_results(suite, each, "diagnostics")]
+        parts = [(table.title, table.columns, table.rows, table.notes) for table in tables]
+        shown.append([repr(part).replace(" (x)", "") for part in (*parts, *suite_figures(suite, each))])
+    assert shown[0] == shown[1]
+    assert any("beside" in part for part in shown[0])
+    left_out = with_labels(run, dict.fromkeys(players[1:]))
+    found = [{table.name: table for table in suite_results(suite, each, "scores")} for each in (run, left_out)]
+    for table in ("kidgym_success", "multistar_stages", "kumo_scores"):
+        rows = [[row for row in tables[table].rows if row[0] == FIRST] for tables in found if table in tables]
+        assert repr(rows[:1]) == repr(rows[1:]), "shortcuts that another run shows stand beside this one, too"
+
+
+def test_built_in_players_are_no_episodes_to_look_at_under_a_label_either():
+    run = with_labels(small_run("toy").of("toy"), {"oracle": "oracle (x)"})
+    shown = select(run, SUITES["toy"], BUILT_IN).episodes
+    assert shown and not [one for one in shown if one.row["player"] == "oracle (x)"]
 
 
 def test_tables_of_one_name_and_form_are_joined():

@@ -60,7 +60,7 @@ def kidgym_figures(run: RunData) -> Iterator[Figure]:
             limits=(0, 1),
         )
     yield from _modes(groups)
-    yield from size_figures("kidgym", "KidGym", run_cells(run), split_by="mode")
+    yield from size_figures("kidgym", "KidGym", run_cells(run), split_by="mode", stored_names=run.stored_names)
 
 
 def _modes(groups: Mapping[tuple[str, str], Cells]) -> Iterator[Figure]:

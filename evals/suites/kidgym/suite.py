@@ -27,6 +27,7 @@ from evals.suites.kidgym.effects import effect_tables, environment_tables
 from evals.suites.kidgym.estimates import CALLS, earlier_tokens, expected_calls, expected_tokens, most_frames, tokens
 from evals.suites.kidgym.example import worked_example
 from evals.suites.kidgym.figures import kidgym_figures
+from evals.suites.kidgym.games import games_of
 from evals.suites.kidgym.paper import paper_tables
 from evals.suites.kidgym.play import COLUMNS, play_world
 from evals.suites.kidgym.prefix_cache import cache_table
@@ -164,11 +165,16 @@ class KidGymSuite(KidGymSettings, Suite):
         """
         match section:
             case "scores":
-                yield from score_kidgym(run.plan, run.episodes())
+                stored = run.as_stored()
+                shortcuts = None if stored is run else games_of(stored.plan, stored.episodes())
+                yield from score_kidgym(run.plan, run.episodes(), shortcuts)
                 cells = run_cells(run, self.resolution)
-                yield from published_tables(self.name, "KidGym", cells, self._conditions, run.settings)
+                yield from published_tables(
+                    self.name, "KidGym", cells, self._conditions, run.settings, run.stored_names
+                )
                 yield from self._published_environment_tables(run)
-                yield capability_table(capability_score, tuple(CAPABILITIES), {cell.player for cell in cells})
+                players = {run.stored_name(cell.player) for cell in cells}
+                yield capability_table(capability_score, tuple(CAPABILITIES), players)
             case "paper":
                 yield from paper_tables(run)
             case "diagnostics":
@@ -199,7 +205,8 @@ class KidGymSuite(KidGymSettings, Suite):
         theirs = published(self.name).conditions
         conditions = dataclasses.replace(self._conditions, games=theirs.games, pictures=theirs.pictures)
         cells = run_cells(run, suffix=SUFFIX)
-        for table in published_tables(self.name, "KidGym's published environment", cells, conditions, run.settings):
+        title = "KidGym's published environment"
+        for table in published_tables(self.name, title, cells, conditions, run.settings, run.stored_names):
             yield dataclasses.replace(table, name=table.name.replace("_published", "_published_environment", 1))
 
     @property

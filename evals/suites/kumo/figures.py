@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from envs.kumo import DIFFICULTIES
 from evals.figures import Figure, Series
@@ -12,17 +12,18 @@ from evals.suites.kumo.published import leaderboard, run_cells
 from evals.suites.kumo.repeats import RELATIVE, Run, groups_of, mean_of, share_of
 
 
-def kumo_figures(runs: Sequence[Run]) -> Iterator[Figure]:
+def kumo_figures(runs: Sequence[Run], stored_names: Mapping[str, str] | None = None) -> Iterator[Figure]:
     """All figures of the runs that were played.
 
     Args:
         runs: As ``join_runs`` gives them.
+        stored_names: What the ledger calls players that have other names here (``RunData.stored_names``).
     """
     played = [run for run in runs if run.status]
     if played:
         yield _scatter(played)
         yield _domains(played)
-        yield from size_figures("kumo", "KUMO", run_cells(played), split_by="level")
+        yield from size_figures("kumo", "KUMO", run_cells(played), split_by="level", stored_names=stored_names)
     if counts := list(_optima(runs)):
         yield Figure(
             name="kumo_optimal_actions",

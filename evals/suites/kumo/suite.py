@@ -155,7 +155,8 @@ class KumoSuite(KumoSettings, Suite):
         if section == "scores":
             yield from score_kumo(run.plan, ledger)
             yield from published_tables(
-                self.name, "KUMO", run_cells(join_runs(run.plan, ledger)), self._conditions, run.settings
+                *(self.name, "KUMO", run_cells(join_runs(run.plan, ledger)), self._conditions),
+                *(run.settings, run.stored_names),
             )
         if section == "diagnostics":
             yield from diagnose_kumo(run.plan, ledger)
@@ -163,7 +164,7 @@ class KumoSuite(KumoSettings, Suite):
 
     def figures(self, run: RunData) -> Iterable[Figure]:
         """Success over relative actions, success by domain, actions of perfect play."""
-        return kumo_figures(list(join_runs(run.plan, rows_of_games(run, self.name))))
+        return kumo_figures(list(join_runs(run.plan, rows_of_games(run, self.name))), run.stored_names)
 
     def difficulty_of(self, task: str, level: str) -> float | None:
         """The number of truths to choose from."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from evals.figures import Figure, Series
 from evals.reference.trend import size_figures
@@ -16,12 +16,15 @@ from evals.suites.multistar.questions import QUESTION_ATTRIBUTES
 BARS = "95 % confidence, clustered by puzzle"
 
 
-def multistar_figures(answers: Sequence[Answered], subtask: str) -> Iterator[Figure]:
+def multistar_figures(
+    answers: Sequence[Answered], subtask: str, stored_names: Mapping[str, str] | None = None
+) -> Iterator[Figure]:
     """The figures that these answers have something to say in; questions of failed episodes count as wrong.
 
     Args:
         answers: Of a run.
         subtask: ``chain`` or ``direct``.
+        stored_names: What the ledger calls players that have other names here (``RunData.stored_names``).
     """
     counted = [answer for answer in answers if answer.counts]
     if counted:
@@ -41,7 +44,8 @@ def multistar_figures(answers: Sequence[Answered], subtask: str) -> Iterator[Fig
             unit="answers",
             notes=("All stages together, the final question aside.",),
         )
-    yield from size_figures("multistar", "MultiStAR", run_cells(counted, subtask), split_by="stage")
+    cells = run_cells(counted, subtask)
+    yield from size_figures("multistar", "MultiStAR", cells, split_by="stage", stored_names=stored_names)
     weights = tuple(_weights(answers))
     if weights:
         yield Figure(

@@ -44,6 +44,8 @@ def score_multistar(
     conditions: Conditions | None = None,
     settings: Mapping[str, Any] | None = None,
     absent: Mapping[str, Collection[str]] | None = None,
+    stored_names: Mapping[str, str] | None = None,
+    with_shortcuts: Sequence[Answered] | None = None,
 ) -> Sequence[Table]:
     """All tables of MultiStAR; rows of the ledger that are not planned do not count.
 
@@ -56,22 +58,25 @@ def score_multistar(
         settings: The run's configuration.
         absent: By episode, the nodes whose replies name objects that are not in the picture.
         shortcuts: Names of players that cheat; where they were played, the best of them stands beside every other player.
+        stored_names: What the ledger calls players that have other names here (``RunData.stored_names``).
+        with_shortcuts: The answers of the run as it is stored, where the plan names shortcuts otherwise, or not at all.
     """
     played = join(plan, ledger)
     answers = answers_of(played, lost_questions, convention, absent or {})
     unknown = sum(item.failed and not lost_questions(item.episode) for item in played)
     notes = (*_NOTES, *_state_notes(played, answers, unknown))
+    of_shortcuts = [each for each in with_shortcuts or answers if each.player.rpartition(":")[2] in shortcuts]
     tables = [
-        _measures_table("stages", "by stage", (), answers, shortcuts, notes),
-        _measures_table("attributes", "by attribute", ("attribute",), answers, shortcuts, notes),
-        _measures_table("configurations", "by configuration", ("configuration",), answers, shortcuts, notes),
+        _measures_table("stages", "by stage", (), answers, of_shortcuts, notes),
+        _measures_table("attributes", "by attribute", ("attribute",), answers, of_shortcuts, notes),
+        _measures_table("configurations", "by configuration", ("configuration",), answers, of_shortcuts, notes),
     ]
     subtask = "direct"
     if any(item.episode.level == "chain" for item in played):
         subtask = "chain"
         tables += [weights_table(answers, convention), _calls_table(played), *effect_tables(answers)]
     beside = published_tables(
-        "multistar", "MultiStAR", run_cells(answers, subtask), conditions or Conditions(), settings
+        "multistar", "MultiStAR", run_cells(answers, subtask), conditions or Conditions(), settings, stored_names
     )
     return [*tables, error_table(answers), *beside]
 
@@ -96,16 +101,17 @@ def _measures_table(
     title: str,
     by: tuple[str, ...],
     answers: Sequence[Answered],
-    shortcuts: Collection[str],
+    of_shortcuts: Sequence[Answered],
     notes: tuple[str, ...],
 ) -> Table:
     """One row per player, mode and stage, and per what else is named."""
     keys = ("player", "mode", "stage", *by)
-    groups = groups_of(answers, lambda answer: tuple(getattr(answer, key) for key in keys))
+    key_of = lambda answer: tuple(getattr(answer, key) for key in keys)  # noqa: E731
+    groups = groups_of(answers, key_of)
     best: dict[tuple[str, ...], float] = {}
-    for key, group in groups.items():
+    for key, group in groups_of(of_shortcuts, key_of).items():
         counted = [answer.right for answer in group if answer.counts]
-        if key[0].rpartition(":")[2] in shortcuts and counted:
+        if counted:
             best[key[1:]] = max(best.get(key[1:], 0.0), sum(counted) / len(counted))
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (*key, *_measures(groups[key], best.get(key[1:]))) for key in in_order(groups)

@@ -111,16 +111,19 @@ class MultiStarSuite(MultiStarSettings, Suite):
                 return paper_tables(self._answers(run))
         ledger = run.episodes(LEDGER_COLUMNS)
         absent = self._absent(run) if section == "diagnostics" else {}
+        stored = run.as_stored()
         tables = score_multistar(
             *(run.plan, ledger, self._lost, Convention.named(self.convention), self.shortcuts, self.conditions),
             settings=run.settings,
             absent=absent,
+            stored_names=run.stored_names,
+            with_shortcuts=None if stored is run else self._answers(stored),
         )
         return [table for table in tables if table.section == section]
 
     def figures(self, run: RunData) -> Iterable[Figure]:
         """Accuracy by stage, prior, attribute and size, and the weights of the questions before."""
-        return multistar_figures(self._answers(run), self.subtask)
+        return multistar_figures(self._answers(run), self.subtask, run.stored_names)
 
     def measures(self, run: RunData, player: str) -> Iterable[Measure]:
         """Accuracy and MSEval of the questions."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import pyarrow.compute as pc
+
 from envs.kumo import Domain
 from evals.figures import Figure
 from evals.ledger.run_data import RunData
@@ -116,7 +118,13 @@ def analyze(opened: Sequence[OpenedRun], scores: Path | None = None) -> Analysis
                 domains[each.domain] = puzzle.domain
     if not played:
         raise ValueError("no episode of KUMO has been played in these runs")
-    models = [run for run in played if run.player.partition(" (")[0] not in built_in]
+    built_in_here = {
+        player
+        for run in labeled.values()
+        for player in pc.unique(run.plan["player"]).to_pylist()
+        if run.stored_name(player) in built_in
+    }
+    models = [run for run in played if run.player not in built_in_here]
     known = [*measured_scores(played, others), *published_scores()]
     if scores:
         known += read_scores(scores)
