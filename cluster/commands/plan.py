@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cluster.config.plan import asks_labels_only
 from cluster.config.registry import ask_class
 from cluster.config.settings import Settings, check_pictures
 from cluster.models.cached_share import cached_table
@@ -37,9 +38,7 @@ def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
     columns = ("player", "suite", "task", "level", "mode", "episodes", "model calls", "prompt tokens")
     modeled = [episode for episode in settings.plan if episode.player == model]
     calls, prompt_tokens = _load(modeled)
-    # One token is enough to score labels; of several suites in one, others may need replies.
-    labels_only = settings.suite.needs.label_scores and len(settings.suite.parts) == 1
-    longest = 1 if labels_only else settings.model.sampling.max_tokens
+    longest = 1 if asks_labels_only(settings.suite) else settings.model.sampling.max_tokens
     completion_tokens = calls * longest
     total: list[tuple[str, str | int]] = [
         ("episodes", len(settings.plan)),
@@ -47,7 +46,7 @@ def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
         ("expected model calls", round(calls)),
         ("expected prompt tokens", round(prompt_tokens)),
         ("completion tokens, full-length replies", round(completion_tokens)),
-        *_prices(settings, calls, prompt_tokens, like),
+        *_prices(settings, calls, prompt_tokens, completion_tokens, like),
     ]
     if pictures:
         total.append(("pictures of first turns, rendered", pictures))
@@ -88,10 +87,17 @@ def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
     return tables
 
 
-def _prices(settings: Settings, calls: float, prompt_tokens: float, like: Path | None) -> list[tuple[str, str]]:
+def _prices(
+    settings: Settings, calls: float, prompt_tokens: float, completion_tokens: float, like: Path | None
+) -> list[tuple[str, str]]:
     """What the tokens cost at the engine's prices; nothing where it has none.
 
-    Replies are as long as those of the past run ``like``, and without one as long as they may be.
+    Args:
+        settings: Of the run.
+        calls: Expected, of the model.
+        prompt_tokens: Of all calls.
+        completion_tokens: Of all calls, if every reply is as long as it may be.
+        like: A past run, whose replies tell how long they are.
     """
     engine = settings.model.engine or {}
     prices = {}
@@ -103,7 +109,7 @@ def _prices(settings: Settings, calls: float, prompt_tokens: float, like: Path |
     if not prompt_price and not completion_price:
         return []
     prompts = prompt_tokens * prompt_price / 1e6
-    longest = calls * settings.model.sampling.max_tokens * completion_price / 1e6
+    longest = completion_tokens * completion_price / 1e6
     found = [("cost of the prompts", money(prompts)), ("cost, full-length replies", money(prompts + longest))]
     if like is None:
         return found

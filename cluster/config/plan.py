@@ -95,6 +95,11 @@ def _check_capabilities(suite: Suite, model: ModelSettings, decoding: str) -> No
             )
 
 
+def asks_labels_only(suite: Suite) -> bool:
+    """Whether every reply is one token, enough to score labels; of several suites in one, others may need replies."""
+    return suite.needs.label_scores and len(suite.parts) == 1
+
+
 def make_suite(config: Any) -> Suite:
     """The suite that a configuration's ``suite`` section describes.
 

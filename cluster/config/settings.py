@@ -18,12 +18,13 @@ from cluster.config.plan import make_suite, players_of, whole_plan
 from cluster.config.registry import ask_class, check_section
 from cluster.config.sections import checked_section, made_section
 from cluster.engines.api_secrets import check_no_keys
+from cluster.engines.spend import Price
 from cluster.errors import UserError
 from cluster.models.hub import check_name
 from cluster.runner.model_player import Decoding
 from cluster.runner.router import Policy
 from cluster.storage.shard import read_shard, shard_of
-from envs.settings import Count, NotNegative, Seconds, shown
+from envs.settings import Count, Seconds, shown
 from envs.suggest import did_you_mean
 from evals.ledger.columns import ledger_schema
 from evals.stopping.outcomes import measurable
@@ -55,7 +56,7 @@ class ClusterSettings:
     """Between health checks of a replica."""
     health_timeout: Seconds = 60.0
     """A replica that is unresponsive for this long is replaced."""
-    gpu_hour_price: NotNegative = 0.0
+    gpu_hour_price: Price = 0.0
     """Price of one GPU for an hour, so that runs say what their GPUs cost; 0 for unknown."""
     grace_seconds: Seconds = 20.0
     """How long running episodes may take to finish after a stop signal."""

@@ -66,10 +66,14 @@ class AdaptiveConcurrency:
 
 
 class PerMinute:
-    """A token bucket that refills evenly over a minute; ``None`` means no limit."""
+    """A token bucket that refills evenly; ``None`` means no limit.
+
+    It holds a second's worth of the budget at most, and refills by the rest of it in a minute: so no minute, whenever it
+    begins, has more than the budget.
+    """
 
     def __init__(self, budget: float | None, clock: Callable[[], float] = time.monotonic) -> None:
-        """Starts with a tenth of the budget, so that a run does not start with a burst.
+        """Starts full.
 
         Raises:
             ValueError: the budget is not positive, so nothing could ever be sent.
@@ -78,7 +82,10 @@ class PerMinute:
             raise ValueError(f"a limit of {budget} per minute: must be above 0; null is no limit")
         self.budget = budget
         self._clock = clock
-        self._left = (budget or 0.0) / 10
+        self._most = (budget or 0.0) / 60
+        self._refill = (budget or 0.0) / 60 * 59 / 60
+        """For each second."""
+        self._left = self._most
         self._last = clock()
 
     def delay(self, amount: float) -> float:
@@ -86,10 +93,10 @@ class PerMinute:
         if self.budget is None:
             return 0.0
         now = self._clock()
-        self._left = min(self.budget / 10, self._left + (now - self._last) * self.budget / 60)
+        self._left = min(self._most, self._left + (now - self._last) * self._refill)
         self._last = now
         self._left -= amount
-        return max(0.0, -self._left * 60 / self.budget)
+        return max(0.0, -self._left / self._refill)
 
     def correct(self, amount: float) -> None:
         """Take another ``amount`` (or return it, if negative) once the actual use is known."""

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cluster.config.plan import asks_labels_only, make_suite
+from cluster.errors import UserError
 from cluster.observe.progress import clock
 from cluster.runner.episode_queue import expected_work
 from cluster.storage.lock import Writer, writer_of
 from cluster.storage.stored_run import Run
 from envs.printable import printable
-from evals.summary.cost import costs_of, money
+from evals.summary.cost import costs_of, money, planned_cost
 from evals.summary.status import is_imported
 from evals.tables import Cell, Table
 from evals.types import Episode
@@ -98,11 +100,19 @@ def _state(writer: Writer | None, left: int, imported: bool = False) -> str:
 
 
 def _money(run: Run) -> str:
-    costs = costs_of(run.data)
+    labels_only = planned_cost(run.data) is not None and _asks_labels_only(run)
+    costs = costs_of(run.data, labels_only)
     if costs is None:
         return ""
     amounts = {"scored": costs.scored, "spent": costs.spent, "planned": costs.planned}
     return "cost: " + ", ".join(f"{name} {money(amount)}" for name, amount in amounts.items() if amount is not None)
+
+
+def _asks_labels_only(run: Run) -> bool:
+    try:
+        return asks_labels_only(make_suite(run.config["suite"]))
+    except (UserError, KeyError):  # a suite of a package that is not installed here has a status, too
+        return False
 
 
 def _players(plan: pa.Table, rows: pa.Table, needed: Collection[str] | None = None) -> Table:

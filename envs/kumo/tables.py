@@ -3,16 +3,20 @@
 Sets of truths and of actions are bitmasks. L stands for the number of sets of truths (2**T), A for the number of actions,
 S for the largest number of distinct outcomes of an action, K for the horizon up to which bounds are tabled, plus 1.
 
-Machine code is cached in this package's ``__pycache__``; where that cannot be written, in numba's directory for the user
-(or ``NUMBA_CACHE_DIR``); where neither can, it is compiled anew in each process, which takes some seconds.
+Machine code is cached in this package's ``__pycache__`` (or ``NUMBA_CACHE_DIR``), in a folder of its own for each state of the
+sources; where that cannot be written, in numba's directory for the user; where neither can, it is compiled anew in each
+process, which takes some seconds.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import hashlib
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numba
@@ -28,13 +32,39 @@ HORIZON = 6
 """Tests that the bounds look ahead; games rarely last longer."""
 
 
+SOURCES = ("tables.py", "memo.py", "endgame.py", "kernel.py", "exact.py")
+"""The files whose functions are compiled, also into one another."""
+
+
+@contextlib.contextmanager
+def _cache_of_these_sources() -> Iterator[None]:
+    """Let numba keep machine code by what all sources say.
+
+    It looks at a function's own file only, and would go on with old code of a function of another file.
+    """
+    before = numba.config.CACHE_DIR
+    home = Path(before) if before else Path(__file__).with_name("__pycache__")
+    numba.config.CACHE_DIR = str(home / f"kumo-{_hash_of_sources()}")
+    try:
+        yield
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+@functools.cache
+def _hash_of_sources() -> str:
+    content = [Path(__file__).with_name(name).read_bytes() for name in SOURCES]
+    return hashlib.sha256(b"\0".join(content)).hexdigest()[:16]
+
+
 def compiled(function: Function) -> Function:
     """Compile with numba, and keep the machine code on disk where there is a place for it.
 
     It runs without Python's global lock, so that searches in threads use other cores than what plays meanwhile.
     """
     try:
-        return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
+        with _cache_of_these_sources():
+            return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
     except RuntimeError:  # numba finds no writable place for its cache
         return numba.njit(nogil=True)(function)  # type: ignore[no-any-return]
 
@@ -42,7 +72,8 @@ def compiled(function: Function) -> Function:
 def compiled_lean(function: Function) -> Function:
     """``compiled`` for functions that create no arrays: leaves out the counting of references, most of their time."""
     try:
-        return numba.njit(cache=True, nogil=True, _nrt=False)(function)  # type: ignore[no-any-return]
+        with _cache_of_these_sources():
+            return numba.njit(cache=True, nogil=True, _nrt=False)(function)  # type: ignore[no-any-return]
     except (RuntimeError, KeyError):  # no place for the cache, or a numba without this option
         return compiled(function)
 

@@ -46,10 +46,15 @@ class Costs:
         return {name: amount for name, amount in amounts.items() if amount is not None}
 
 
-def costs_of(run: RunData) -> Costs | None:
-    """The three amounts; None for a run without prices that has cost nothing."""
+def costs_of(run: RunData, labels_only: bool = False) -> Costs | None:
+    """The three amounts; None for a run without prices that has cost nothing.
+
+    Args:
+        run: Plan, ledger and configuration.
+        labels_only: The model only scores labels, which takes one token a call.
+    """
     scored = float(total_usage(run).get("cost", 0.0))
-    planned = planned_cost(run)
+    planned = planned_cost(run, labels_only)
     if not scored and not run.spent and planned is None:
         return None
     return Costs(scored, run.spent, planned)
@@ -59,7 +64,7 @@ HIGHEST_PRICE: Final = 1e12
 """Per million tokens; sums of larger ones could not be told."""
 
 
-def planned_cost(run: RunData) -> float | None:
+def planned_cost(run: RunData, labels_only: bool = False) -> float | None:
     """What the plan costs at the engine's prices, with expected calls and full-length replies; None where it has none."""
     model: Mapping[str, Any] = run.settings.get("model") or {}
     prices = model.get("engine") or {}
@@ -69,7 +74,7 @@ def planned_cost(run: RunData) -> float | None:
     if not prompt_price and not completion_price:
         return None
     sampling = model.get("sampling") or {}
-    longest_reply = sampling.get("max_tokens") or 0
+    longest_reply = 1 if labels_only else sampling.get("max_tokens") or 0
     # Built-in players cost nothing.
     plan = run.plan if run.with_not_needed is None else run.with_not_needed
     episodes = plan.filter(pc.equal(plan["player"], model.get("name")))

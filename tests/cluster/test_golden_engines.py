@@ -222,10 +222,12 @@ def client_of(name, **settings) -> str:
     """How an engine makes its provider's client."""
     said = []
 
+    made_client = SimpleNamespace(organization="of the environment", project="of the environment")
+
     def client(form):
         def make(*given, **how):
             said.append(f"{form} {plain(given)} {plain(how)}")
-            return SimpleNamespace()
+            return made_client
 
         return make
 
@@ -252,7 +254,8 @@ def client_of(name, **settings) -> str:
                 module, "http_client", lambda *given: f"http{[getattr(each, '__name__', each) for each in given]}"
             )
         MAKE_CLIENT[name](made, "the key", {"x-own": "1"})
-    return said[0]
+    account = "" if made_client.organization else "; names no account"
+    return f"{said[0]}{account}"
 
 
 def at_once(name) -> str:

@@ -230,12 +230,13 @@ def test_states_of_runs(capsys, monkeypatch):
         for left, imported in ((0, False), (1234, False), (5, True)):
             said(state, left, imported, "|", run_status._state(Writer("process 7", state, 61.0), left, imported))
     said(run_status._state(None, 3, True))
+    monkeypatch.setattr(run_status, "planned_cost", lambda data: None)
     for found in (
         None,
         {"scored": 1.0, "spent": None, "planned": None},
         {"scored": 0.5, "spent": 2.25, "planned": 1234.5},
     ):
-        monkeypatch.setattr(run_status, "costs_of", lambda data, found=found: found and SimpleNamespace(**found))
+        monkeypatch.setattr(run_status, "costs_of", lambda *given, found=found: found and SimpleNamespace(**found))
         said(found, "|", run_status._money(SimpleNamespace(data=None)))
     monkeypatch.setattr(run_status, "writer_of", said.calls("writer", Writer("process 7", "done", 5.0)))
     monkeypatch.setattr(run_status, "_pace", lambda run, rows, writer: ("pace", len(rows), writer.state))
@@ -400,7 +401,8 @@ def test_rules_of_runs(capsys, monkeypatch, tmp_path):
         said("read", columns)
         return SimpleNamespace(to_pylist=lambda: [{name: row[name] for name in columns} for row in rows])
 
-    there = SimpleNamespace(begun=True, planned=pa.table({"player": ["a", "oracle"]}), episodes=read)
+    there = SimpleNamespace(begun=True, planned=pa.table({"player": ["a", "oracle"]}))
+    there.data = SimpleNamespace(episodes=read)
     monkeypatch.setattr(begin, "Run", lambda path: there if str(path) == "there" else SimpleNamespace(begun=False))
     run = SimpleNamespace(path="RUN", planned=pa.table({"player": ["m", "oracle", "m"]}), rule=None)
     kinds = {"bounds": (0, 9), "measure": "steps"}

@@ -183,6 +183,29 @@ def test_a_past_run_that_played_nothing_tells_no_speed(tmp_path):
 PRICED = ["model=openai", "model.engine.model=m", "model.engine.prompt_price=2", "model.engine.completion_price=10"]
 
 
+def test_labels_that_are_only_scored_cost_one_token_each(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-test")
+    labels = [
+        "suite=multistar",
+        "suite.puzzles=1",
+        "model=openai",
+        "model.engine.model=m",
+        "model.engine.completion_price=10",
+    ]
+    made = load_settings([*labels, "baselines=[]", "model.sampling.max_tokens=16000"])
+    rows = dict(describe_plan(made, None)[0].rows)
+    tokens = rows["completion tokens, full-length replies"]
+    assert tokens == rows["expected model calls"] > 0
+    assert rows["cost, full-length replies"] == money(tokens * 10 / 1e6)
+    run = RunData.of_tables(plan_to_table(made.plan), pa.table({}), yaml.safe_load(made.config))
+    assert money(planned_cost(run, labels_only=True)) == rows["cost, full-length replies"]
+
+
+def test_a_price_of_gpus_that_no_sum_could_tell_is_refused():
+    with pytest.raises(UserError, match=r"cluster\.gpu_hour_price=1e\+308: must be"):
+        load_settings([*SMALL, "model=simulated", "cluster.gpu_hour_price=1e308"])
+
+
 def test_prices_say_what_a_run_may_cost(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-test")
     made = load_settings([*SMALL, *PRICED, "model.sampling.max_tokens=100"])

@@ -5,6 +5,8 @@ import math
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cluster.engines.api_errors import EndpointError
 from cluster.engines.api_limited import LimitedEndpoint
@@ -302,6 +304,25 @@ async def test_what_the_caller_wrote_down_is_not_raised_and_keeps_the_cap_as_if_
         third.cancel()
         written.priced = raised.priced = False
     assert spend.spent == 4.0 + 1.0 + 4.0
+
+
+@given(st.integers(1, 300), st.lists(st.sampled_from([0.0, 0.01, 0.4, 3.0, 90.0]), min_size=1, max_size=400))
+def test_no_minute_has_more_requests_than_the_limit(budget, pauses):
+    now, sent = 0.0, []
+    limit = PerMinute(budget, clock=lambda: now)
+    for pause in pauses:
+        now += pause
+        sent.append(now + limit.delay(1))
+    assert sent == sorted(sent)
+    for place, moment in enumerate(sent):
+        later = [each for each in sent[place:] if each < moment + 60 - 1e-6]
+        assert len(later) <= budget
+
+
+def test_a_limit_is_used_to_nearly_all_that_it_allows():
+    limit = PerMinute(120, clock=lambda: 0.0)
+    sent = [limit.delay(1) for _ in range(1201)]
+    assert sent[0] == 0.0 and sent[-1] <= 10.2 * 60
 
 
 @pytest.mark.parametrize("notes", [False, True])

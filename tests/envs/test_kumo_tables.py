@@ -4,11 +4,14 @@ import collections
 import functools
 import math
 import random
+import re
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from envs.kumo import OptimalSearch, endgame, generate_tasks, kernel, load_domain
+from envs.kumo import OptimalSearch, endgame, generate_tasks, kernel, load_domain, tables
 from envs.kumo.tables import build
 from tests.envs.kumo_games import random_game
 from tests.golden import check_golden, digest
@@ -105,3 +108,22 @@ def test_the_search_looks_at_as_many_states_as_on_record():
             f"{(games.begin < 0).sum()} too long"
         )
     check_golden("kumo_search", "\n".join(said))
+
+
+def test_machine_code_is_kept_by_what_all_its_sources_say(tmp_path, monkeypatch):
+    home = Path(tables.__file__).parent
+    decorated = re.compile(r"^@(compiled|compiled_lean|inlined)$", re.MULTILINE)
+    compiled_in = {path.name for path in home.glob("*.py") if decorated.search(path.read_text())}
+    assert compiled_in == set(tables.SOURCES), "each file that is compiled is one of the sources"
+    key = tables._hash_of_sources()
+    assert f"kumo-{key}" in kernel.explore.stats.cache_path
+    keys = set()
+    monkeypatch.setattr(tables, "__file__", str(tmp_path / "tables.py"))
+    for name in tables.SOURCES:
+        shutil.copy(home / name, tmp_path)
+    assert tables._hash_of_sources.__wrapped__() == key
+    for name in tables.SOURCES:
+        with (tmp_path / name).open("a") as file:
+            file.write("# changed\n")
+        keys.add(tables._hash_of_sources.__wrapped__())
+    assert len(keys - {key}) == len(tables.SOURCES)
