@@ -113,7 +113,7 @@ def planned_resume(run_dir: Path) -> Callable[[], None]:
         directory = RunDirectory(run_dir)
         directory.check_plan(planned)
         directory.claim()
-        assert not scan_resume(directory, planned, RunStatistics(), retry_failed=False).todo
+        assert not scan_resume(directory, planned, RunStatistics(), None, retry_failed=False).todo
         directory.release()
 
     return resume

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from cluster.observe.run_statistics import RunStatistics
 from cluster.storage.provenance import changes, unfinished_retry
+from cluster.storage.stop_rule import StoredRule
 from cluster.storage.stored_run import Run, damaged
 from evals.ledger.parts import LedgerDamagedError
 from evals.types import Episode
@@ -34,7 +35,12 @@ class Resume:
 
 
 def scan_resume(
-    run: Run, plan: Sequence[Episode], stats: RunStatistics, retry_failed: bool, commit: str = ""
+    run: Run,
+    plan: Sequence[Episode],
+    stats: RunStatistics,
+    rule: StoredRule | None,
+    retry_failed: bool,
+    commit: str = "",
 ) -> Resume:
     """Read the whole ledger except the turns, so that damage is found before anything is played.
 
@@ -42,6 +48,7 @@ def scan_resume(
         run: Claimed and begun.
         plan: Its plan.
         stats: Is told what was planned and what counts as finished.
+        rule: That ends the run early; None to play all.
         retry_failed: Whether failed episodes are to be played again.
         commit: Of the model's files, where it is known.
 
@@ -68,9 +75,8 @@ def scan_resume(
     left = pc.invert(pc.is_in(ids, pa.chunked_array(finished, pa.string())))
     todo = [plan[number] for number in np.flatnonzero(left)]
     # With a stopping rule, only what it still needs is played.
-    stored = run.rule
-    if stored is not None:
-        needed = stored.outcomes_of(run.planned, run.ledger, attempts).look().needed
+    if rule is not None:
+        needed = rule.outcomes_of(run.planned, run.ledger, attempts).look().needed
         todo = [episode for episode in todo if episode.id in needed]
     stats.plan(plan, todo)
     return Resume(todo, attempts, retry, changes(run.sessions, played, run.config, commit), run.ledger.replaced)

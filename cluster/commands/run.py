@@ -28,7 +28,7 @@ from cluster.observe.progress import Progress
 from cluster.observe.run_statistics import RunStatistics
 from cluster.observe.tracker import Watcher, final_results, make_tracker, tracked_id, unscored_results
 from cluster.ray_backend import actors, capacity
-from cluster.stopping.begin import begin_rule
+from cluster.stopping.begin import agreed_rule, read_by
 from cluster.stopping.registration import keep
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.spending import check_journal
@@ -151,38 +151,35 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
             raise UserError(f"run_dir={directory.path}: another driver has just begun a run here; start this one again")
         _check_spending(settings.model, directory)
         directory.begin(settings.plan, {"config.yaml": settings.config})
-        directory.write_suite(config["suite"])
         replica = settings.model.replica
         stats = RunStatistics(
             gpus=replica.gpus * replica.nodes if settings.model.engine else 0.0,
             gpu_hour_price=settings.cluster.gpu_hour_price,
             spent_before=directory.spent or 0.0,
         )
+        stopped = False
         try:
-            begin_rule(directory, settings.stop, settings.model.name)
+            rule = agreed_rule(directory, settings.stop, settings.model.name)
             if settings.preregistration is not None:
                 keep(directory, settings.preregistration)
+            # What the ledger lacks, and what of it is to be played again.
+            resume = scan_resume(directory, settings.plan, stats, rule, settings.retry_failed, settings.model.commit)
+            if resume.todo:
+                _check_versions(resume, settings.strict)
+            directory.remove(resume.replaced)
+            progress = Progress(stats)
+            with read_by(directory, rule, config["suite"]):
+                _print_resume_status(directory, resume, progress, tracked=bool(settings.tracker))
+                if resume.todo:
+                    directory.begin_session(config, first_of_retry(resume.retry), settings.model.commit)
+                    directory.attempts = resume.attempts
+                    watcher.start(directory.path, tracked_id(settings.plan), config)
+                    stopped = (play or _player(settings))(settings, resume.todo, directory, stats, progress, watcher)
+        except stop_signals.StoppedError:
+            stopped = True
         except UserError:
             directory.discard()
             raise
-        # What the ledger lacks, and what of it is to be played again.
-        resume = scan_resume(directory, settings.plan, stats, settings.retry_failed, settings.model.commit)
-        directory.remove(resume.replaced)
-        progress = Progress(stats)
-        _print_resume_status(directory, resume, progress, tracked=bool(settings.tracker))
-        stopped = False
-        if resume.todo:
-            _check_versions(resume, settings.strict)
-            directory.begin_session(config, first_of_retry(resume.retry), settings.model.commit)
-            directory.attempts = resume.attempts
-            watcher.start(directory.path, tracked_id(settings.plan), config)
-            try:
-                stopped = (play or _player(settings))(settings, resume.todo, directory, stats, progress, watcher)
-            except stop_signals.StoppedError:
-                stopped = True
-            except UserError:
-                directory.discard()
-                raise
         # A stopped run is not scored: a batch system leaves it seconds.
         if stopped:
             watcher.finish(unscored_results(stats.to_json()))

@@ -1,11 +1,15 @@
-"""Giving a run its stopping rule before it begins, or taking it away."""
+"""Giving a run its stopping rule before a session plays, or taking it away."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from cluster.errors import UserError
+from cluster.storage.lock import LeaseLostError
+from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stop_rule import StoredRule, remove_rule, write_rule
 from cluster.storage.stored_run import Run, read_runs
 from envs.suggest import did_you_mean
@@ -13,8 +17,8 @@ from evals.stopping.outcomes import COUNTED_AS_LOST, PAIR_COLUMNS, Pair
 from evals.stopping.rules import StopRule
 
 
-def begin_rule(run: Run, rule: StopRule | None, player: str) -> None:
-    """Keep the rule that this session plays by.
+def agreed_rule(run: Run, rule: StopRule | None, player: str) -> StoredRule | None:
+    """The rule that a session is to play by; nothing is written yet.
 
     A run that is compared with another run keeps what it compared with at first, as long as the rule names that run: the
     decision stays the same when the other run goes on.
@@ -28,8 +32,7 @@ def begin_rule(run: Run, rule: StopRule | None, player: str) -> None:
         UserError: the rule compares with nobody, or with a run that has no game in common with this one.
     """
     if rule is None:
-        remove_rule(run.path)
-        return
+        return None
     before = run.rule
     other = None
     if rule.kind == "decided" and rule.against not in run.planned["player"].to_pylist():
@@ -41,7 +44,40 @@ def begin_rule(run: Run, rule: StopRule | None, player: str) -> None:
         raise UserError(
             f"against={rule.against}: has no game in common with this run (suite, task, level, mode and seed)"
         )
-    write_rule(run.path, stored)
+    return stored
+
+
+@contextlib.contextmanager
+def read_by(run: RunDirectory, rule: StoredRule | None, suite: Mapping[str, Any]) -> Iterator[None]:
+    """Have a run's results read by a rule and settings of scoring while a session plays, and from then on.
+
+    A session that is refused after all (``UserError``: its model cannot be loaded) leaves the ones that were there.
+
+    Args:
+        run: Claimed and begun.
+        rule: Of this session, as ``agreed_rule`` gives it.
+        suite: The suite's settings, of which those of scoring are part of no id.
+
+    Raises:
+        UserError: the rule that is there cannot be read, or the session is refused.
+    """
+    rule_before, suite_before = run.rule, run.config["suite"]
+    _write(run, rule, suite)
+    try:
+        yield
+    except UserError:
+        with contextlib.suppress(OSError, LeaseLostError):  # the refusal is what is told
+            run.check_claim()
+            _write(run, rule_before, suite_before)
+        raise
+
+
+def _write(run: RunDirectory, rule: StoredRule | None, suite: Mapping[str, Any]) -> None:
+    run.write_suite(suite)
+    if rule is None:
+        remove_rule(run.path)
+    else:
+        write_rule(run.path, rule)
 
 
 def _compared_with(run: Run, rule: StopRule, before: StoredRule | None) -> Mapping[Pair, float] | None:

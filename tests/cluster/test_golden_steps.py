@@ -48,7 +48,7 @@ def raising(said, name, error):
 
 
 def test_steps_of_a_run(said, monkeypatch):
-    names = "check_environment check_inline _check_answering make_tracker _check_spending begin_rule keep _print_resume_status"
+    names = "check_environment check_inline _check_answering make_tracker _check_spending agreed_rule keep _print_resume_status"
     names += " _check_versions first_of_retry _complete score_run final_results unscored_results _send_again tracked_id"
     broken = UserError("no rule")
     for name, changed in {
@@ -63,7 +63,7 @@ def test_steps_of_a_run(said, monkeypatch):
         "full disk": {"play": OSError("full")},
         "closed pipe": {"play": BrokenPipeError("closed")},
         "fails": {"play": RunFailedError("broken")},
-        "wrong rule": {"begin_rule": broken},
+        "wrong rule": {"agreed_rule": broken},
         "begun meanwhile": {"meanwhile": True},
         "a person at the wrong command": {"person": True, "by": None},
         "a person": {"person": True},
@@ -105,6 +105,7 @@ def test_steps_of_a_run(said, monkeypatch):
             Watcher=said.calls("Watcher", Thing(said, "watcher", failure=case["failure"])),
             RunStatistics=said.calls("RunStatistics", Thing(said, "stats")),
             Progress=said.calls("Progress", Thing(said, "progress")),
+            read_by=said.calls("read_by", contextlib.nullcontext()),
             scan_resume=said.calls("scan_resume", Thing(said, "resume", todo=case["todo"])),
             is_human=lambda name, case=case: case["person"],
             play_on_cluster=ended,
@@ -113,8 +114,8 @@ def test_steps_of_a_run(said, monkeypatch):
             _write_results=said.calls("_write_results", Thing(said, "results")),
             _code=said.calls("_code", 0),
         )
-        if "begin_rule" in changed:
-            monkeypatch.setattr(run, "begin_rule", raising(said, "begin_rule", changed["begin_rule"]))
+        if "agreed_rule" in changed:
+            monkeypatch.setattr(run, "agreed_rule", raising(said, "agreed_rule", changed["agreed_rule"]))
         try:
             said("=", run.run(settings, ended if case["by"] else None))
         except (Exception, stop_signals.StoppedError) as error:

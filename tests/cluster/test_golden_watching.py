@@ -422,9 +422,9 @@ def test_rules_of_runs(capsys, monkeypatch, tmp_path):
         (StopRule("decided", against="there", measure="wrong", bounds=(0, 1)), None, "m"),
     ):
         run.rule = stored
-        said.tried(rule and (rule.kind, rule.against, rule.measure), begin.begin_rule, run, rule, player)
+        said.tried(rule and (rule.kind, rule.against, rule.measure), begin.agreed_rule, run, rule, player)
     groups[0] = []
-    said.tried("no game", begin.begin_rule, run, StopRule("decided", against="oracle"), "m")
+    said.tried("no game", begin.agreed_rule, run, StopRule("decided", against="oracle"), "m")
     told = SimpleNamespace(add=said.calls("add"), look=said.calls("look", "a state"), games="games")
     for outcomes in (told, None):
         seen = watch.StopWatch(outcomes, {"a": 1})

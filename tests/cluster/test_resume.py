@@ -105,7 +105,7 @@ def stored(tmp_path):
 
     def scan(run, retry_failed):
         stats = RunStatistics()
-        found = scan_resume(run, plan, stats, retry_failed)
+        found = scan_resume(run, plan, stats, run.rule, retry_failed)
         counts = {name: (one.planned, one.done, one.failed) for name, one in stats.players.items()}
         left = 500 * sum(each.calls for each in found.todo) + sum(each.prompt_tokens for each in found.todo)
         assert stats._work_left == left

@@ -113,11 +113,11 @@ def test_a_failed_start_leaves_what_another_driver_began_meanwhile(monkeypatch, 
     def make_tracker(_):
         leave(settings)
 
-    def begin_rule(*_):
+    def agreed_rule(*_):
         raise UserError("no such rule")
 
     monkeypatch.setattr(module, "make_tracker", make_tracker)
-    monkeypatch.setattr(module, "begin_rule", begin_rule)
+    monkeypatch.setattr(module, "agreed_rule", agreed_rule)
     with pytest.raises(UserError):
         run(settings)
     assert Run(settings.run_dir).begun

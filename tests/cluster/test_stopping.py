@@ -17,14 +17,15 @@ from cluster.commands.list_runs import list_runs
 from cluster.commands.run import run
 from cluster.commands.view import _Finder
 from cluster.config.plan import make_suite
-from cluster.errors import CONTINUE, UserError
+from cluster.errors import CONTINUE, RunFailedError, UserError
 from cluster.observe.run_status import run_status
 from cluster.runner.episode_queue import EpisodeQueue
 from cluster.stopping import precision as precision_module
-from cluster.stopping.begin import begin_rule
+from cluster.stopping.begin import agreed_rule, read_by
 from cluster.stopping.precision import precision_table
 from cluster.stopping.watch import StopWatch
-from cluster.storage.stop_rule import read_rule
+from cluster.storage.run_directory import RunDirectory
+from cluster.storage.stop_rule import StoredRule, read_rule, write_rule
 from cluster.storage.stored_run import Run
 from evals.ledger.records import records_to_table
 from evals.players import OraclePlayer
@@ -296,12 +297,13 @@ def test_a_run_is_compared_with_what_the_model_of_the_other_reached(tmp_path, me
     rows = records_to_table(records_of(suite, players, failing={1}), ledger_columns(suite))
     plan = [episode for name in players for episode in plan_for(suite, {name: ""})]
     other, run_dir = (write_run(tmp_path / name, plan, rows) for name in ("other", "run"))
-    begin_rule(Run(run_dir), StopRule("decided", measure=measure, bounds=(0, 9), against=str(other)), "oracle")
+    rule = StopRule("decided", measure=measure, bounds=(0, 9), against=str(other))
+    found = agreed_rule(Run(run_dir), rule, "oracle")
     own = [row for row in rows.to_pylist() if row["player"] == "weak"]
     reached = {
         tuple(row[name] for name in PAIR_COLUMNS): row[measure] if row["status"] == "done" else failed for row in own
     }
-    assert read_rule(run_dir).other == {pair: value for pair, value in reached.items() if value is not None}
+    assert found.other == {pair: value for pair, value in reached.items() if value is not None}
 
 
 def test_games_that_the_other_run_s_own_rule_did_not_need_decide_nothing(tmp_path):
@@ -309,11 +311,11 @@ def test_games_that_the_other_run_s_own_rule_did_not_need_decide_nothing(tmp_pat
     rows = records_to_table(records_of(suite, players), ledger_columns(suite))
     plan = [episode for name in players for episode in plan_for(suite, {name: ""})]
     other, run_dir = (write_run(tmp_path / name, plan, rows) for name in ("other", "run"))
-    begin_rule(Run(other), StopRule("precise", precision=0.3), "weak")
+    write_rule(other, agreed_rule(Run(other), StopRule("precise", precision=0.3), "weak"))
     needed = Run(other).stopping.needed
     counted = [row for row in rows.to_pylist() if row["player"] == "weak" and row["episode_id"] in needed]
     assert Run(other).stopping.stopped and 0 < len(counted) < 60
-    begin_rule(Run(run_dir), StopRule("decided", against=str(other)), "oracle")
+    write_rule(run_dir, agreed_rule(Run(run_dir), StopRule("decided", against=str(other)), "oracle"))
     assert read_rule(run_dir).other == {
         tuple(row[name] for name in PAIR_COLUMNS): float(row["success"]) for row in counted
     }
@@ -328,8 +330,14 @@ def test_what_a_run_is_compared_with_stays_until_another_run_or_measure_is_named
         write_run(tmp_path / name, plan, part)
 
     def begun(**rule):
-        begin_rule(Run(run_dir), StopRule("decided", **rule) if rule else None, "oracle")
-        return read_rule(run_dir)
+        run = RunDirectory(run_dir)
+        run.claim()
+        try:
+            agreed = agreed_rule(run, StopRule("decided", **rule) if rule else None, "oracle")
+            with read_by(run, agreed, run.config["suite"]):
+                return read_rule(run_dir)
+        finally:
+            run.release()
 
     first, second = str(tmp_path / "first"), str(tmp_path / "second")
     noted = begun(against=first)
@@ -349,6 +357,60 @@ def test_what_a_run_is_compared_with_stays_until_another_run_or_measure_is_named
     with pytest.raises(UserError, match="no game in common"):
         begun(against=str(tmp_path / "elsewhere"))
     assert read_rule(run_dir) is None
+
+
+@pytest.mark.parametrize("cause", ["registration", "versions", "model"])
+def test_a_refused_command_leaves_the_rule_that_was_there(few_at_once, tmp_path, monkeypatch, cause):
+    few_at_once.episodes = 4
+    assert start(tmp_path / "run", "stop=precise", "precision=.1") == CONTINUE
+    rule = read_rule(tmp_path / "run")
+    overrides = []
+    if cause == "registration":
+        overrides = [f"preregistration={tmp_path}/none.json"]
+    elif cause == "versions":
+        versions = tmp_path / "run" / "versions.json"
+        versions.write_text(versions.read_text().replace('"python": "', '"python": "2.'))
+        overrides = ["strict=true"]
+    else:
+
+        def cannot_load(*_):
+            raise UserError("the model cannot be loaded")
+
+        monkeypatch.setattr(module, "play_on_cluster", cannot_load)
+    for other in ([], ["stop=precise", "precision=.2"], DECIDED):
+        with pytest.raises(UserError):
+            start(tmp_path / "run", *other, *overrides)
+        assert read_rule(tmp_path / "run") == rule
+
+
+def test_a_refused_session_leaves_rule_and_settings_of_scoring(tmp_path):
+    suite = ToySuite(episodes=4)
+    rows = records_to_table(records_of(suite, {"oracle": OraclePlayer()}), ledger_columns(suite))
+    write_run(tmp_path / "run", plan_for(suite, {"oracle": ""}), rows)
+    run = RunDirectory(tmp_path / "run")
+    run.claim()
+    before = run.config["suite"]
+    first, second = (StoredRule(StopRule("precise", precision=width), "oracle", None) for width in (0.1, 0.2))
+
+    def found():
+        stored = Run(run.path)
+        return stored.rule, stored.config["suite"]
+
+    with read_by(run, first, before):
+        assert found() == (first, before)
+    for rule in (second, None):
+        with pytest.raises(UserError, match="no such model"), read_by(run, rule, {**before, "scoring": "other"}):
+            assert found() == (rule, {**before, "scoring": "other"})
+            raise UserError("no such model")
+        assert found() == (first, before)
+    with pytest.raises(RunFailedError), read_by(run, None, {**before, "scoring": "other"}):
+        raise RunFailedError("it had begun, and can be resumed")
+    assert found() == (None, {**before, "scoring": "other"})
+    with pytest.raises(UserError, match="no such model"), read_by(run, first, before):
+        run.release()
+        RunDirectory(run.path).claim()
+        raise UserError("no such model")
+    assert found() == (first, before), "another driver has the run by now"
 
 
 @pytest.mark.slow
