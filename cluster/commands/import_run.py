@@ -124,6 +124,23 @@ class _Imported:
             )
         return is_first
 
+    def add_asked(self, facts: _Carried, path: Path) -> None:
+        """Note the model of a run and how it was asked; files of built-in players name no model.
+
+        Raises:
+            FileError: a file before has another model, or the same one with other settings.
+        """
+        how = facts.model_dump(include={"history", "deterministic"}, exclude_none=True)
+        known = (self.model, self.decoding, self.asked)
+        if facts.model and self.model and (facts.model, facts.decoding, how) != known:
+            raise FileError(
+                path,
+                f"its model {facts.player} is not the one of the files before, or has other settings of model, decoding or "
+                "history; import it into a run of its own",
+            )
+        if facts.model or not self.model:
+            self.model, self.decoding, self.asked = facts.model, facts.decoding, how
+
     def add_suite(self, name: str, section: dict[str, Any], path: Path) -> None:
         """Note a suite's settings.
 
@@ -274,9 +291,7 @@ def _import_own(path: Path, facts: _Carried, transcripts: Iterator[Transcript], 
     if facts.withheld:
         warn(f"{path}: some settings did not leave the machine that played it: {', '.join(facts.withheld[:20])}")
     found.add_suite(suite.name, section, path)
-    found.model = found.model or facts.model
-    found.decoding = found.decoding or facts.decoding
-    found.asked = found.asked or facts.model_dump(include={"history", "deterministic"}, exclude_none=True)
+    found.add_asked(facts, path)
     unplayed = [planned_episode(each, f"{path}, unplayed episodes") for each in facts.unplayed]
     found.add_episodes(_of_suite(unplayed, suite, path), path)
     played = sum(1 for _ in READERS[path.suffix][1](path)[1])

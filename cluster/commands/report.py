@@ -292,7 +292,7 @@ def _scored(run: Run, data: RunData, suite: Suite) -> Results:
         notes_table(data, notes.notes),  # may be written after the run, so not in the summary
     ]
     counts = {name: summary[name] for name in COUNTS}
-    missing_or_failed = status_lines(counts, causes, is_imported(data.sessions))
+    missing_or_failed = status_lines(counts, causes, is_imported(data.sessions), bool(data.stopping))
     unread = [f"notes that are not shown: {line}" for line in notes.damage]
     status = [*imported_lines(data.sessions), *training_lines(run), *missing_or_failed, *unread]
     tables = [*scores, *(table for table in times if table is not None)]

@@ -8,7 +8,7 @@ import hashlib
 import importlib.metadata
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -269,12 +269,16 @@ def _table(table: Table | None) -> dict[str, Any] | None:
 
 def _own_tables(part: RunPart, suite: str, player: str) -> list[Table]:
     """The tables of a suite with the rows of one player and of the built-in ones, without those of other players alone."""
-    others = {entry.player for entry in part.entries} - {player}
-    stems = tuple(f"_{file_stem(other)}" for other in others)
-    tables = [table for table in part.tables[suite] if not table.name.endswith(stems)]
+    players = {entry.player for entry in part.entries}
+    tables = [table for table in part.tables[suite] if _named_after(table, players) in ("", player)]
     models = {entry.player for entry in part.entries if not entry.reference}
     own = [own_rows(table, player, models) for table in tables]
     return [table for table in own if table is not None and table.rows]
+
+
+def _named_after(table: Table, players: Collection[str]) -> str:
+    """The player that a table's name ends with, of several the longest (``not_random``, not ``random``); empty for none."""
+    return max((player for player in players if table.name.endswith(f"_{file_stem(player)}")), key=len, default="")
 
 
 def _as_list(table: Table | None) -> list[dict[str, Any]]:

@@ -13,7 +13,10 @@ IMPORTED_STOPPING: Final = "imported_stopping"
 
 
 def status_lines(
-    summary: Mapping[str, int], causes: Mapping[tuple[str, str], Sequence[Cause]], imported: bool = False
+    summary: Mapping[str, int],
+    causes: Mapping[tuple[str, str], Sequence[Cause]],
+    imported: bool = False,
+    by_rule: bool = False,
 ) -> list[str]:
     """Plain sentences, none for a run that is complete and without failures.
 
@@ -21,6 +24,7 @@ def status_lines(
         summary: ``planned``, ``done``, ``failed`` and ``missing`` episodes, as in ``summary.json``.
         causes: Of the failures (``evals.summary.failures.causes_of``).
         imported: Whether all rows are from files of other formats (``is_imported``), so that no command plays the rest.
+        by_rule: Whether a rule may stop the run: its intervals then hold at every look.
     """
     planned, done, failed, missing = (summary[name] for name in ("planned", "done", "failed", "missing"))
     if missing == planned:
@@ -28,11 +32,15 @@ def status_lines(
     lines = []
     if missing:
         rest = "the imported files lack these" if imported else "the same command resumes the run"
-        lines.append(
+        line = (
             f"Partial run: {missing:,} of {planned:,} planned episodes have not been played. "
-            f"Scores cover the others; {rest}. Their intervals hold for a number of games that is fixed before, not for one at "
-            "which somebody looks."
+            f"Scores cover the others; {rest}."
         )
+        if not by_rule:
+            line += (
+                " Their intervals hold for a number of games that is fixed before, not for one at which somebody looks."
+            )
+        lines.append(line)
     if failed:
         share = f"{failed:,} of {planned - missing:,}" if done else "All"
         line = f"{share} played episodes failed; they count as not successful."

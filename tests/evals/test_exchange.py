@@ -35,8 +35,9 @@ from PIL import Image
 
 from cluster.cli import main
 from cluster.commands.export import whole_or_nothing
-from cluster.commands.import_run import AT_ONCE, BYTES_AT_ONCE, _batches, _carried_parts
+from cluster.commands.import_run import AT_ONCE, BYTES_AT_ONCE, _batches, _carried_parts, _Imported
 from cluster.errors import UserError
+from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
 from envs.files import FileError
 from envs.picture import picture_from_description
@@ -186,6 +187,31 @@ def test_the_same_file_is_not_imported_twice_and_a_failed_import_leaves_nothing(
     assert "imported already" in capsys.readouterr().err
     assert not list(tmp_path.glob("*back*"))
     assert cli("export", run, "--to", "inspect", "--out", tmp_path / "out") == 2  # not empty any more
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_an_import_says_of_its_one_model_how_it_was_asked_and_refuses_another(order, tmp_path):
+    """Files of built-in players come first or last, and may be of a run that decoded otherwise."""
+
+    def facts(model, decoding="free", history=None):
+        told = {"history": history} if history else {}
+        return SimpleNamespace(model=model, decoding=decoding, player="m", model_dump=lambda **_: told)
+
+    tiny = {"name": "tiny", "sampling": {"temperature": 0.1}}
+    model = facts(tiny, "choice", {"pictures": "last"})
+    carried = [model, model, facts({})]
+    found = _Imported(RunDirectory(tmp_path))
+    for place in order:
+        found.add_asked(carried[place], tmp_path)
+    assert (found.model, found.decoding, found.asked) == (tiny, "choice", {"history": {"pictures": "last"}})
+    other = {**tiny, "sampling": {"temperature": 0.9}}
+    for second in (
+        facts(other, "choice", {"pictures": "last"}),
+        facts(tiny, "free", {"pictures": "last"}),
+        facts(tiny, "choice"),
+    ):
+        with pytest.raises(FileError, match="own"):
+            found.add_asked(second, tmp_path)
 
 
 @pytest.mark.slow

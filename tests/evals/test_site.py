@@ -25,7 +25,7 @@ from evals.results.boards import boards_of, paper_table, settings_table
 from evals.results.entries import Entry, Outline, Reader, RunPart, Score, player_labels
 from evals.site import pictures
 from evals.site.games import decisive_turns, games_of
-from evals.site.pages import Site, _run_facts, games_file, player_file
+from evals.site.pages import Site, _own_tables, _run_facts, games_file, player_file
 from evals.site.parts import episode_parts
 from evals.site.pictures import Album
 from evals.stats.intervals import Estimate
@@ -283,6 +283,16 @@ def test_the_paper_s_rows_are_means_over_the_cells_that_are_played():
     assert rows["o3", "success"] == (12, pytest.approx(sum(printed) / 12))
     [toy] = boards_of([entry("m", [1] * 20)])
     assert paper_table(toy) is None
+
+
+def test_a_model_keeps_its_own_tables_although_its_name_ends_like_another_player_s():
+    names = ["random", "not_random", "b", "a_b"]
+    tables = [Table(f"toy_published_{name}", name, ("x",), ((1,),)) for name in names]
+    part = RunPart(
+        "r", {}, (), [entry(name, [1]) for name in names], {"toy": [*tables, Table("toy", "", ("x",), ((1,),))]}
+    )
+    for name in names:
+        assert [table.title for table in _own_tables(part, "toy", name)] == [name, ""]
 
 
 # --- several runs ----------------------------------------------------------------------------------------------------

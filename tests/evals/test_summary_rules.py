@@ -65,17 +65,20 @@ def test_usage_is_what_the_rows_add_up_to():
 # --- plain words -------------------------------------------------------------------------------------------------------
 
 
-@given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 6))
-def test_what_a_run_lacks_is_told_in_numbers(done, failed, missing):
+@given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 6), st.booleans())
+def test_what_a_run_lacks_is_told_in_numbers(done, failed, missing, by_rule):
     planned = done + failed + missing
     causes = {("m", "toy"): [Cause(["rare"], count=1), Cause(["often"], count=5)]} if failed else {}
-    lines = status_lines({"planned": planned, "done": done, "failed": failed, "missing": missing}, causes)
+    lines = status_lines(
+        {"planned": planned, "done": done, "failed": failed, "missing": missing}, causes, by_rule=by_rule
+    )
     if not done + failed:
         assert len(lines) == 1 and lines[0].startswith("Empty run")
         return
     assert len(lines) == bool(missing) + bool(failed)
     if missing:
         assert f"{missing} of {planned} planned" in lines[0]
+        assert ("a number of games that is fixed before" in lines[0]) != by_rule, "anytime-valid intervals hold for any"
     if failed:
         share = f"{failed} of {done + failed} played" if done else "All played"
         assert lines[-1].startswith(share) and "(5 times): often" in lines[-1]

@@ -39,7 +39,7 @@ from evals.suites.kidgym.suite import KidGymSuite
 from evals.suites.kumo.suite import KumoSuite
 from evals.suites.multistar.suite import MultiStarSuite
 from evals.training import play
-from evals.training.games import EvaluationGames, TrainingGames, seed_hash, suite_of, trained_games
+from evals.training.games import EvaluationGames, TrainingGames, seed_hash, suite_of, trained_games, training_keys
 from evals.training.gymnasium_env import SuiteEnv, register_suites
 from evals.training.gymnasium_text import AnyText
 from evals.training.nemo_gym_files import new_text, write_server
@@ -253,6 +253,15 @@ def test_games_of_the_evaluation_are_not_trained_on(name):
     again, other = asyncio.run(begun(games, 12)), asyncio.run(begun(games, 12, seed=1))
     assert [turn.episode.id for turn in again] == [turn.episode.id for turn in turns]
     assert not {turn.episode.seed for turn in other} & {turn.episode.seed for turn in turns}
+
+
+def test_every_suite_that_comes_with_raycade_draws_blocks_of_games():
+    for name in ("kidgym", "kumo", "kumo_likely", "multistar"):
+        assert "seeds" in training_keys(name)
+    games = TrainingGames("kumo_likely", domains=["medical"], tasks_per_domain=3)
+    turns = asyncio.run(begun(games, 4))
+    planned = {episode.seed for episode in games.suite.plan()}
+    assert len({turn.episode.seed for turn in turns}) == 4 and not planned & {turn.episode.seed for turn in turns}
 
 
 def test_equal_games_of_other_seeds_are_found_by_what_they_show(outsiders):

@@ -25,6 +25,7 @@ from envs.kumo.domain_file import domains_with_table
 from envs.kumo.published import PublishedDomain, PublishedTask, open_domain
 from envs.kumo.world import World, generate_world_tasks
 from evals.presentation import Presentation
+from evals.sealed import seed_parts
 from evals.suites.kumo.judge import CHEAP
 from evals.suites.kumo.levels import level_of, size_of
 from evals.suites.kumo.optima import is_known
@@ -32,10 +33,16 @@ from evals.suites.kumo.presentation import DEFAULT
 from evals.suites.kumo.prompts import world_note
 from evals.suites.kumo.searching import best_move, optimal_play
 from evals.suites.kumo.wording import OwnWording, PromptStyle, PublishedWording, Wording
-from evals.types import Chat
+from evals.types import Chat, stable_seed
 
 BookChoice = BookStyle | Literal["published", "written"]
 """How the knowledge book is written; an imported benchmark brings its own, and a task file may (``written``)."""
+
+
+def drawn_from(seeds: str, seed: int) -> int:
+    """The seed of generated tasks: the setting's own, or one that the secret or the block of ``suite.seeds`` makes of it."""
+    secret = seed_parts(seeds)
+    return stable_seed(*secret, seed) % 2**31 if secret else seed
 
 
 @dataclass(frozen=True, eq=False)

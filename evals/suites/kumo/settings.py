@@ -15,12 +15,11 @@ from envs.kumo.world import World
 from envs.settings import Count, Index, Several, check_instance
 from envs.suggest import did_you_mean
 from evals.presentation import History, OptionOrder, PastReasoning, Presentation
-from evals.sealed import checked_seeds, seed_parts
+from evals.sealed import checked_seeds
 from evals.suites.kumo.levels import check_sizes, is_level, level_of, size_of
 from evals.suites.kumo.presentation import DEFAULT, check_presentation
-from evals.suites.kumo.searched_game import BookChoice, check_once, domain_of
+from evals.suites.kumo.searched_game import BookChoice, check_once, domain_of, drawn_from
 from evals.suites.kumo.wording import PromptStyle
-from evals.types import stable_seed
 
 MAIN_DOMAINS = ("medical", "chemical", "music", "education", "fantasy")
 
@@ -147,8 +146,7 @@ class KumoSettings:
     @property
     def _drawn_from(self) -> int:
         """The seed of tasks and domains: the setting's, or one that a secret makes of it."""
-        secret = seed_parts(self.seeds)
-        return stable_seed(*secret, self.seed) % 2**31 if secret else self.seed
+        return drawn_from(self.seeds, self.seed)
 
     @property
     def levels(self) -> tuple[str, ...]:

@@ -21,7 +21,10 @@ _AMOUNT = "an? one two three four five six seven eight nine several some [1-9]"
 _LOOKS = (
     "small large big tiny medium huge smaller larger black white gr[ae]y dark light filled solid empty outlined shaded"
 )
-_OTHER_USE = "shape panel grid box frame cell matrix border pattern arrangement area region part of"
+_OTHER_USE = (
+    "shape panel grid box frame cell matrix border outline background pattern arrangement area region part of free"
+)
+_FRAMES = "panel image picture drawing border boundary frame outline background grid canvas"
 _TELLING_NOTHING = """
     no not none neither nor without never missing absent lacks? instead rather if would could might may maybe perhaps should
     must has\\sto have\\sto supposes? assumes? says? asks? question options? choices? choose answers? candidates? statements?
@@ -43,16 +46,32 @@ _NAMED = re.compile(
 )
 _TELLS_NOTHING = re.compile(rf"\b{_one_of(_TELLING_NOTHING)}\b|n['’]t\b|\?")
 _SENTENCE = re.compile(r"[.!;\n]+\s*|(?<=\?)\s+")
+_FRAME_IS = re.compile(rf"\b{_one_of(_FRAMES)}s?\s+(?:is|are)\s+$")
+_AS_A_FRAME = re.compile(
+    r"[\s,]*(?:(?:that|which|and)\s+)?(?:(?:is|are)\s+)?"
+    r"(?:(?:sub)?divided|split|partitioned|contain(?:s|ing)|hold(?:s|ing)|enclos(?:es|ing)|surround(?:s|ing)|inside|within)\b"
+    r"|[\s,]*with\b.*\b(?:in|inside|within)\s+it\b"
+)
 
 
 def shapes_told(reply: str) -> list[str]:
     """The shapes that a reply plainly says to be in the picture, each once."""
     found: dict[str, None] = {}
     said = "" if _CORRECTING.search(reply.lower()) else reply.lower()
-    for sentence in _SENTENCE.split(said):
-        if not _TELLS_NOTHING.search(sentence):
-            found.update(dict.fromkeys(match["shape"] for match in _NAMED.finditer(sentence)))
+    sentences = _SENTENCE.split(said)
+    for sentence, following in zip(sentences, [*sentences[1:], ""], strict=True):
+        if _TELLS_NOTHING.search(sentence):
+            continue
+        for match in _NAMED.finditer(sentence):
+            before, behind = sentence[: match.start()], sentence[match.end() :] or following
+            if match["shape"] != "square" or not _is_frame(before, behind):
+                found[match["shape"]] = None
     return [*found]
+
+
+def _is_frame(before: str, behind: str) -> bool:
+    """Whether a square between these words is what a panel is, or what is divided or holds the objects."""
+    return bool(_FRAME_IS.search(before) or _AS_A_FRAME.match(behind))
 
 
 def shapes_shown(question: Question) -> frozenset[str] | None:

@@ -17,6 +17,7 @@ from envs.settings import Count, Index, Several, check_instance
 from evals.conversation import Conversation
 from evals.ledger.run_data import RunData
 from evals.replies.reader import READER_VERSION
+from evals.sealed import checked_seeds
 from evals.suite import Column, Suite, check_plan_size
 from evals.suites.kumo.levels import check_sizes, is_level, most_drawn, one_name, size_of
 from evals.suites.kumo.likely.play import COLUMNS, play_likely, search_of
@@ -24,7 +25,7 @@ from evals.suites.kumo.likely.players import SHORTCUTS
 from evals.suites.kumo.likely.prompts import PROMPT_FINGERPRINT, for_people, opening
 from evals.suites.kumo.likely.score import likely_tables
 from evals.suites.kumo.likely.view import view_likely
-from evals.suites.kumo.searched_game import check_once, domain_of
+from evals.suites.kumo.searched_game import check_once, domain_of, drawn_from
 from evals.tables import Section, Table
 from evals.types import Chat, Episode, Outcome, Turn, reworded, stable_hash, stable_seed
 from evals.view import EpisodeView
@@ -48,6 +49,8 @@ class KumoLikelySuite(Suite):
         seed: Another seed gives other tasks.
         wrong: Points that a wrong answer costs, or none at all; a test costs 1. Players are told.
         max_steps: Replies after which a run without an answer has failed; players are told.
+        seeds: ``sealed:FILE`` draws games that only the secret of ``raycade challenge new`` tells, ``training:NUMBER`` a block
+            of games to train on; empty for the open ones.
     """
 
     name: ClassVar[str] = "kumo_likely"
@@ -64,6 +67,7 @@ class KumoLikelySuite(Suite):
     seed: Index = 0
     wrong: Annotated[float, Interval(gt=0, le=1_000_000)] = 20.0
     max_steps: Count = BUDGET
+    seeds: str = ""
 
     def __post_init__(self) -> None:
         check_instance("suite", self)
@@ -75,6 +79,7 @@ class KumoLikelySuite(Suite):
         for each in self.domains:
             domains += available_domains() if each == "all" else [each]
         object.__setattr__(self, "domains", tuple(domains))
+        object.__setattr__(self, "seeds", checked_seeds(self.seeds, drawn=True))
 
     def plan(self) -> Sequence[Episode]:
         """Domains x difficulties x tasks x repeats.
@@ -125,13 +130,18 @@ class KumoLikelySuite(Suite):
     def task(self, domain: str, level: str, index: int) -> LikelyTask:
         """The game of an episode."""
         count = most_drawn(index, self.tasks_per_domain)
-        return _generated(self._source(domain), level, count, self.seed)[index]
+        return _generated(self._source(domain), level, count, self._drawn_from)[index]
 
     def _source(self, domain: str) -> str:
         return next(source for source in self.domains if domain_of(source).name == domain)
 
     def _tasks(self, source: str, level: str) -> tuple[LikelyTask, ...]:
-        return _generated(source, level, self.tasks_per_domain, self.seed)
+        return _generated(source, level, self.tasks_per_domain, self._drawn_from)
+
+    @property
+    def _drawn_from(self) -> int:
+        """The seed of tasks: the setting's, or one that a secret or a block of training games makes of it."""
+        return drawn_from(self.seeds, self.seed)
 
     def _check(self, level: str) -> None:
         """Refuse a difficulty that is none, too large, or does not fit into the rounds."""
@@ -158,7 +168,7 @@ class KumoLikelySuite(Suite):
             mode="zero_shot",
             index=task.index,
             repeat=0,
-            seed=stable_seed(self.name, task.domain, level, self.seed, task.index),
+            seed=stable_seed(self.name, task.domain, level, self._drawn_from, task.index),
             fingerprint=stable_hash(PROMPT_FINGERPRINT, parts, READER_VERSION, task.to_json()),
             budget=self.max_steps,
             calls=calls,

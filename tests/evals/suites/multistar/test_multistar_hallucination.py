@@ -30,6 +30,21 @@ from tests.evals.suites.multistar.multistar_fakes import played, row_of, tables_
         ("Awaiting. There is a square against a wall.", ["square"]),
         ("The objects form a circle. They are in a square grid. There is a square panel, and a triangle of dots.", []),
         ("A hexagon has six sides.", []),
+        *(
+            (reply, [])
+            for reply in (
+                "The panel is a square divided into four quadrants.",
+                "I see a square, divided into a 2x2 layout, with objects in it.",
+                "The image shows a large square. Inside it are four objects.",
+                "A square that contains some objects. A square with objects in it.",
+                "The outer border is a black square.",
+                "The image has a square outline. A white square background.",
+                "It is a triangle-free picture.",
+            )
+        ),
+        ("The object is a square. It is black.", ["square"]),
+        ("A square with a dark color, and a star inside.", ["square", "star"]),
+        ("The panel is a star. I see a circle, divided in two.", ["star", "circle"]),
         ("SQUARES", []),
     ],
 )
