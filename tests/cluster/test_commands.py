@@ -19,9 +19,11 @@ from unittest.mock import Mock
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from PIL import Image
 from rich.console import Console
 
+import conf
 from cluster import completion
 from cluster.commands import compare as compare_module
 from cluster.commands import notes as notes_module
@@ -30,6 +32,7 @@ from cluster.commands.list_runs import _with_digits, find_runs, list_runs
 from cluster.commands.merge import SHARD_SETTINGS
 from cluster.commands.show_episode import list_episodes
 from cluster.completion import _overrides
+from cluster.config.keys import schema
 from cluster.config.settings import load_settings
 from cluster.errors import UserError
 from cluster.observe.episode_text import _drawn
@@ -538,6 +541,17 @@ def test_every_command_that_shows_or_writes_notes_names_the_lines_it_cannot_read
         unwrapped = "".join((out + err).split())
         assert code == 0 and "notes.jsonl,line2" in unwrapped, words
     assert Path(exported).read_text().count("\n") == 2
+
+
+@pytest.mark.parametrize("group", ["model", "suite", "tracker"])
+def test_the_schema_of_each_file_that_is_shipped_names_the_type_in_that_file(group):
+    for path in sorted(Path(conf.__path__[0], group).glob("*.yaml")):
+        written = yaml.safe_load(path.read_text())
+        properties = schema(group, path.stem).get("properties", {})
+        if group == "model":
+            written, properties = written.get("engine"), properties.get("engine", {}).get("properties", {})
+        if written and "type" in written:
+            assert properties["type"] == {"const": written["type"]}, path.name
 
 
 def test_the_keys_of_a_group_are_listed_with_their_defaults_and_as_a_schema_for_editors(capsys):

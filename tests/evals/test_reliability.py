@@ -1,8 +1,12 @@
 import itertools
 import math
+import random
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cluster.commands.report import coverage, summarize
 from evals.analysis.compare import Side, comparison_tables
@@ -40,6 +44,44 @@ def test_pass_k_is_unbiased():
         weights = {count: math.comb(5, count) * 0.7**count * 0.3 ** (5 - count) for count in range(6)}
         assert sum(w * pass_power_k(count, 5, k) for count, w in weights.items()) == pytest.approx(0.7**k)
         assert sum(w * pass_at_k(count, 5, k) for count, w in weights.items()) == pytest.approx(1 - 0.3**k)
+
+
+@given(st.integers(2, 6), st.integers(2, 6), st.integers(0, 2**32 - 1))
+def test_each_row_s_figures_are_of_its_own_repeats(one, other, seed):
+    """Levels with other numbers of repeats beside it change nothing in a row."""
+    rng = random.Random(seed)
+    won = {
+        level: [[rng.random() < 0.5 for _ in range(count)] for _ in range(5)]
+        for level, count in (("a", one), ("b", other))
+    }
+
+    def table_of(*levels):
+        rows = []
+        for level in levels:
+            for index, runs in enumerate(won[level]):
+                where = {
+                    "player": "m",
+                    "suite": "toy",
+                    "level": level,
+                    "mode": "x",
+                    "task": "t",
+                    "index": index,
+                    "seed": index,
+                }
+                rows += [{**where, "repeat": repeat, "success": success} for repeat, success in enumerate(runs)]
+        for row in rows:
+            row["episode_id"] = f"{row['level']} {row['index']} {row['repeat']}"
+        played = pa.Table.from_pylist(rows)
+        table = reliability_table(RunData.of_tables(played.drop_columns(["success"]), played))
+        return {row[table.columns.index("level")]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
+
+    both = table_of("a", "b")
+    for level in won:
+        alone, beside = table_of(level)[level], both[level]
+        names = [name for name in alone if "^" not in name and "@" not in name]
+        assert str({name: beside[name] for name in names}) == str({name: alone[name] for name in names})
+        if alone["design effect"] is not None:
+            assert alone["design effect"] == pytest.approx(1 + (alone["repeats"] - 1) * alone["ICC"])
 
 
 def test_repeats_buy_little_where_runs_are_alike():

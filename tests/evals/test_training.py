@@ -303,6 +303,24 @@ class Worded(ToySuite):
         return Outcome(played.reply.text == "red", 1)
 
 
+def test_games_that_are_left_out_end_a_training_only_where_they_come_in_a_row():
+    """Every second game is one of the evaluation; over a long training they are many, and never two in a row."""
+    with mock.patch.object(plugins, "load", return_value=Worded), mock.patch.object(play, "TRIES", 3):
+        games = TrainingGames("toy", questions=[0, 1], evaluation={"questions": [0]})
+        player = TrainingPlay(games, 0)
+        suite, episodes = games.block(0)
+        left_out, trained_on = sorted(episodes, key=lambda episode: episode.index)
+
+        async def long_training():
+            for _ in range(10):
+                assert await player.begin_with(suite, left_out) is None
+                assert await player.begin_with(suite, left_out) is None
+                assert await player.begin_with(suite, trained_on) is not None
+            await player.close()
+
+        asyncio.run(long_training())
+
+
 MODES_ASKED = st.lists(st.sampled_from(["plain", "polite", "curt"]), min_size=1, unique=True)
 
 
