@@ -32,6 +32,8 @@ class Resume:
     """Software whose version differs from that of rows in the ledger."""
     replaced: tuple[Path, ...]
     """Parts of the ledger that were merged into larger ones."""
+    needed: int
+    """Episodes that the run needs in all: its plan, or what its stopping rule asks for."""
 
 
 def scan_resume(
@@ -75,11 +77,14 @@ def scan_resume(
     left = pc.invert(pc.is_in(ids, pa.chunked_array(finished, pa.string())))
     todo = [plan[number] for number in np.flatnonzero(left)]
     # With a stopping rule, only what it still needs is played.
+    needed = len(plan)
     if rule is not None:
-        needed = rule.outcomes_of(run.planned, run.ledger, attempts).look().needed
-        todo = [episode for episode in todo if episode.id in needed]
+        by_rule = rule.outcomes_of(run.planned, run.ledger, attempts).look().needed
+        todo = [episode for episode in todo if episode.id in by_rule]
+        needed = len(by_rule)
     stats.plan(plan, todo)
-    return Resume(todo, attempts, retry, changes(run.sessions, played, run.config, commit), run.ledger.replaced)
+    changed = changes(run.sessions, played, run.config, commit)
+    return Resume(todo, attempts, retry, changed, run.ledger.replaced, needed)
 
 
 def first_of_retry(retry: Sequence[str]) -> str:

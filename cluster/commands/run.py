@@ -249,11 +249,14 @@ def _check_spending(model: ModelSettings, run: Run) -> None:
 
 def _print_resume_status(run: Run, resume: Resume, progress: Progress, *, tracked: bool) -> None:
     """Say what of the run is in the ledger already; nothing for a new one."""
-    planned, left = len(run.planned), len(resume.todo)
-    if left == planned:
+    left, needed = len(resume.todo), resume.needed
+    if left == needed:
         return
+    episodes = "episodes"
+    if needed < len(run.planned):
+        episodes = "episodes that its stopping rule needs"
     if left:
-        done = f"{planned - left} of {planned} episodes done"
+        done = f"{needed - left} of {needed} {episodes} done"
         if resume.attempts:
             done += f", retrying {len(resume.attempts)} failed ones"
         progress.say(f"{run.path}: {done}; resuming")
@@ -264,7 +267,7 @@ def _print_resume_status(run: Run, resume: Resume, progress: Progress, *, tracke
         for line in stopping.lines():
             progress.say(f"{run.path}: {line}")
         return
-    progress.say(f"{run.path}: complete, all {planned} episodes are in the ledger; nothing to play")
+    progress.say(f"{run.path}: complete, all {needed} {episodes} are in the ledger; nothing to play")
     if tracked:
         progress.say(f"nothing was sent to the tracker; `raycade upload {run.path}` sends a complete run")
 

@@ -6,6 +6,7 @@ import datetime
 import hashlib
 import importlib.metadata
 import json
+import os
 import platform
 import secrets
 import subprocess
@@ -151,17 +152,31 @@ def versions() -> dict[str, str | None]:
 
 
 def _commit() -> str | None:
-    """The commit of the source tree, with a hash of what differs from it; None outside a checkout."""
-    source = Path(__file__).resolve().parent
+    """The commit of the source tree, with a hash of what differs from it; None outside a checkout.
+
+    An installed raycade may lie within a repository of the user's, and git's own variables may name another one: only the
+    repository whose root is raycade's, and which has this file in it, is raycade's checkout.
+    """
+    source = Path(__file__).resolve()
+    root = source.parents[2]
+    # Without GIT_DIR and others, which git sets for its hooks; but with settings, which may call the folder safe.
+    environment = {}
+    for name, value in os.environ.items():
+        if name.startswith("GIT_CONFIG") or not name.startswith("GIT_"):
+            environment[name] = value
 
     def git(*arguments: str) -> bytes:
         # Without the lock that it takes to note what it has looked at: a run that is killed would leave it in the checkout.
-        command = ["git", "--no-optional-locks", "-C", str(source), *arguments]
-        return subprocess.run(command, capture_output=True, check=True).stdout
+        command = ["git", "--no-optional-locks", "-C", str(root), *arguments]
+        return subprocess.run(command, capture_output=True, check=True, env=environment).stdout
 
     try:
+        top = Path(git("rev-parse", "--show-toplevel").decode().removesuffix("\n"))
+        if top.resolve() != root:
+            return None
+        git("ls-files", "--error-unmatch", str(source))  # fails where the repository does not have it
         difference = git("diff", "HEAD", "--no-ext-diff")
         changed = "+" + hashlib.blake2b(difference, digest_size=4).hexdigest() if difference else ""
         return git("rev-parse", "HEAD").decode().strip() + changed
-    except (OSError, subprocess.CalledProcessError):
+    except (OSError, ValueError, subprocess.CalledProcessError):
         return None

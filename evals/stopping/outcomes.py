@@ -67,6 +67,8 @@ class StopState:
     """Episodes of the games that the decisions took, or may still take."""
     beyond: int = 0
     """Values of the measure beyond the bounds of the rule."""
+    unmatched: int = 0
+    """Games of the plan that the other side of a comparison lacks: no decision takes them, so they are not played."""
 
     @property
     def ended(self) -> bool:
@@ -123,6 +125,11 @@ class StopState:
         sentences = self.decisions()
         if self.rule.by == "cell" and len(self.groups) > 1:
             sentences.append(CELLS_STOP)
+        if self.unmatched:
+            sentences.append(
+                f"{self.unmatched:,} more games of the plan have no counterpart at {self.rule.against} and are not played; "
+                "stop=none plays them"
+            )
         if self.beyond:
             rule = self.rule
             sentences.append(
@@ -170,6 +177,7 @@ class Outcomes:
         self.games: list[Game] = games_in_order(plan)
         self._values: dict[str, float] = {}
         self._beyond = 0
+        self._unmatched = 0
         self._other = other
         self._twin: dict[str, str] = {}
         self._pair: dict[str, Pair] = {}
@@ -187,8 +195,10 @@ class Outcomes:
         groups: dict[str, _Group] = {}
         for game in self.games:
             for name, every in self._by_group(game).items():
-                own = [one for one in every if owner[one] == self.player and self._comparable(one)]
+                of_player = [one for one in every if owner[one] == self.player]
+                own = [one for one in of_player if self._comparable(one)]
                 if not own:
+                    self._unmatched += bool(of_player)
                     continue
                 group = groups.setdefault(name, _Group(name))
                 group.games.append(own)
@@ -240,7 +250,7 @@ class Outcomes:
         if self._needed is None or ended != self._ended:
             # The same set as before where no decision has ended since: with a million episodes it takes a moment to make.
             self._ended, self._needed = ended, self._needed_by(states)
-        return StopState(self.rule, self.player, states, self._needed, self._beyond)
+        return StopState(self.rule, self.player, states, self._needed, self._beyond, self._unmatched)
 
     def _state(self, group: _Group, alpha: float) -> GroupState:
         decision = self._decision(group, alpha)

@@ -156,7 +156,7 @@ def test_runs_that_are_begun_again(said, monkeypatch, tmp_path):
     ):
         said("---", planned, left)
         found = SimpleNamespace(planned=range(planned), path="RUN", stopping=stopping)
-        resume = SimpleNamespace(todo=range(left), attempts=attempts)
+        resume = SimpleNamespace(todo=range(left), attempts=attempts, needed=planned)
         run._print_resume_status(found, resume, progress, tracked=tracked)
     for written, missing, stopping in (
         *((False, 0, None), (True, 0, None), (True, 1234, None)),

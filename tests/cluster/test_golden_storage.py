@@ -151,7 +151,7 @@ def test_sessions(said, tmp_path, monkeypatch):
         said("mixtures", provenance.mixtures(some))
     for strict in (False, True):
         for changed in ((), ("vllm 2 (earlier 1)", "torch 3")):
-            said.tried("versions", _check_versions, Resume([], {}, (), changed, ()), strict)
+            said.tried("versions", _check_versions, Resume([], {}, (), changed, (), 0), strict)
     said.tried("no versions", provenance.read_versions, tmp_path)
     many = json.dumps([{}] * 10_001)
     for text in (

@@ -2,9 +2,9 @@
 
 import hashlib
 import importlib.metadata
+import os
 import platform
 import subprocess
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -69,20 +69,62 @@ def test_versions_are_of_python_the_source_and_the_packages_that_are_there(monke
     assert provenance.versions() == {"python": platform.python_version(), "git_commit": "abc", **there}
 
 
-@pytest.mark.parametrize("difference", [b"", b"+ a line"])
-def test_the_commit_tells_what_differs_from_it(monkeypatch, difference):
-    answers = {("diff", "HEAD", "--no-ext-diff"): difference, ("rev-parse", "HEAD"): b"abc\n"}
+@pytest.fixture
+def git(monkeypatch):
+    """Runs git as a user without settings; the user's repository is none of the machine's."""
 
-    def run(command, capture_output, check):
-        assert capture_output and check and command[:3] == ["git", "--no-optional-locks", "-C"]
-        assert command[3] == str(Path(provenance.__file__).resolve().parent)
-        return SimpleNamespace(stdout=answers[tuple(command[4:])])
+    def run(folder, *arguments):
+        who = ["-c", "user.name=u", "-c", "user.email=u@x"]
+        done = subprocess.run(["git", "-C", folder, *who, *arguments], check=True, capture_output=True, text=True)
+        return done.stdout.strip()
 
-    monkeypatch.setattr(
-        provenance, "subprocess", SimpleNamespace(run=run, CalledProcessError=subprocess.CalledProcessError)
-    )
-    changed = "+" + hashlib.blake2b(difference, digest_size=4).hexdigest() if difference else ""
-    assert provenance._commit() == "abc" + changed
+    for name in [each for each in os.environ if each.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    return run
+
+
+def a_repository(git, folder, ignored=""):
+    """A new repository with one commit of all that is in its folder; returns the commit."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / ".gitignore").write_text(ignored)
+    git(folder, "init", "--quiet")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "one")
+    return git(folder, "rev-parse", "HEAD")
+
+
+def installed_at(monkeypatch, root):
+    """Have raycade's files in this folder; returns the one that asks for the commit."""
+    file = root / "cluster" / "storage" / "provenance.py"
+    file.parent.mkdir(parents=True)
+    file.write_text("x = 1\n")
+    monkeypatch.setattr(provenance, "__file__", str(file))
+    return file
+
+
+def test_the_commit_tells_what_differs_from_it(monkeypatch, git, tmp_path):
+    file = installed_at(monkeypatch, tmp_path)
+    commit = a_repository(git, tmp_path)
+    assert provenance._commit() == commit
+    file.write_text("x = 2\n")
+    difference = subprocess.run(["git", "-C", tmp_path, "diff", "HEAD"], check=True, capture_output=True).stdout
+    assert provenance._commit() == f"{commit}+{hashlib.blake2b(difference, digest_size=4).hexdigest()}"
+
+
+@pytest.mark.parametrize("place", ["site", "."])
+def test_the_commit_of_a_repository_around_an_installation_is_not_raycade_s(monkeypatch, git, tmp_path, place):
+    installed_at(monkeypatch, tmp_path / place)
+    a_repository(git, tmp_path, ignored="cluster")
+    assert provenance._commit() is None
+
+
+def test_git_s_own_variables_name_no_other_repository(monkeypatch, git, tmp_path):
+    installed_at(monkeypatch, tmp_path / "raycade")
+    commit = a_repository(git, tmp_path / "raycade")
+    a_repository(git, tmp_path / "thesis")
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "thesis" / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(tmp_path / "thesis"))
+    assert provenance._commit() == commit
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError("git"), subprocess.CalledProcessError(128, "git")])

@@ -36,7 +36,7 @@ def start(run_dir, *overrides, suite=SMALL):
 
 
 @pytest.mark.parametrize(
-    ("planned", "todo", "attempts", "stopped", "tracked", "said"),
+    ("needed", "todo", "attempts", "stopped", "tracked", "said"),
     [
         (9, 9, 0, False, False, []),
         (9, 7, 0, False, False, ["2 of 9 episodes done; resuming"]),
@@ -44,13 +44,16 @@ def start(run_dir, *overrides, suite=SMALL):
         (9, 0, 0, True, True, ["decided", "suite by suite"]),
         (9, 0, 0, False, False, ["complete, all 9 episodes are in the ledger; nothing to play"]),
         (9, 0, 0, False, True, ["complete, all 9 episodes are in the ledger; nothing to play", "`raycade upload run`"]),
+        (6, 6, 0, False, False, []),
+        (6, 4, 0, False, False, ["2 of 6 episodes that its stopping rule needs done; resuming"]),
+        (6, 0, 0, False, False, ["complete, all 6 episodes that its stopping rule needs are in the ledger"]),
     ],
 )
-def test_a_session_says_what_is_done_already(planned, todo, attempts, stopped, tracked, said):
+def test_a_session_says_what_is_done_already(needed, todo, attempts, stopped, tracked, said):
     spoken = []
     stopping = SimpleNamespace(stopped=stopped, lines=lambda: ["decided", "suite by suite"])
-    run = SimpleNamespace(path="run", planned=range(planned), stopping=stopping if stopped or todo else None)
-    resume = Resume([None] * todo, dict.fromkeys(range(attempts), 1), (), (), ())
+    run = SimpleNamespace(path="run", planned=range(9), stopping=stopping if stopped or todo else None)
+    resume = Resume([None] * todo, dict.fromkeys(range(attempts), 1), (), (), (), needed)
     module._print_resume_status(run, resume, SimpleNamespace(say=spoken.append), tracked=tracked)
     assert len(spoken) == len(said) and all(each in line for each, line in zip(said, spoken, strict=True))
 

@@ -204,7 +204,11 @@ def test_against_another_run_only_its_games_are_needed():
     outcomes.add(finished(plan, lambda row: False))
     (group,) = outcomes.look().groups
     assert (group.planned, group.decision.games, group.ended) == (20, 20, True)
-    assert "not decided after 20 of 20 games" in outcomes.look().lines()[0]
+    decision, left_out = outcomes.look().lines()
+    assert "not decided after 20 of 20 games" in decision
+    assert left_out == (
+        "10 more games of the plan have no counterpart at runs/other and are not played; stop=none plays them"
+    )
     assert len(outcomes.look().needed) == 20
 
 
