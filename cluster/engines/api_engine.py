@@ -10,7 +10,9 @@ import dataclasses
 import itertools
 import math
 import random
+import re
 import time
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, ClassVar, NoReturn, Protocol
 
@@ -28,6 +30,10 @@ QUIET_SECONDS = 30.0
 """A health check sends a request only if the endpoint has been silent for this long."""
 UNREADABLE_REQUESTS = 10
 """Requests in a row that fail on unreadable answers before the run stops: more would only cost money."""
+
+
+REFUSED_REQUESTS = 10
+"""Requests that are refused in the same words, before any was answered, until the run stops: all would be."""
 
 
 class RequestFormat(Protocol):
@@ -89,6 +95,8 @@ class ApiEngine(Engine):
         self._spend = endpoint.spend
         self._closed_as: type[EngineClosedError] = EngineClosedError
         self._answered = 0
+        self._refused: Counter[str] = Counter()
+        """How often requests were refused in which words (but for numbers) before the first answer."""
         self._accepted: set[str] = set()
         """Names of what requests held that were answered."""
         self._scored = False
@@ -217,6 +225,13 @@ class ApiEngine(Engine):
             if "max_completion_tokens" in error.words:
                 hint = " (model.engine.reasoning=true sends max_completion_tokens)"
             raise self._close(f"the endpoint does not take {' and '.join(refused)}{hint}: {error}")
+        if not self._answered:
+            words = re.sub(r"\d+", "", error.words)
+            self._refused[words] += 1
+            if self._refused[words] >= REFUSED_REQUESTS:
+                raise self._close(
+                    f"the endpoint has answered no request and refused {REFUSED_REQUESTS} in the same words: {error}"
+                )
         raise PlayerError(f"the endpoint refuses the request: {error}", kind="endpoint")
 
     def _given_up(self, failures: int, error: EndpointError) -> Exception:

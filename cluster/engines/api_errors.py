@@ -26,6 +26,14 @@ NO_MONEY = (
 )
 """What endpoints say, whatever the status, when nothing is left to pay with, or an account may not ask: Anthropic and Google
 do so with 400."""
+NO_MODEL = re.compile(
+    r"is not a valid model id|model not exist|model not found|model identifier is invalid|invalid_model|invalid model:"
+    r"|模型不存在|model_not_available|on-demand throughput isn.t supported|use case details have not been submitted"
+    r"|marked by provider as legacy|organization must be verified|unsupported_country_region_territory",
+    re.I,
+)
+"""What endpoints (OpenRouter, DeepSeek, xAI, Bedrock, Mistral, Zhipu, Together, OpenAI) say with 400 or 422 when the model is
+not there, or the account may not ask it."""
 FILTERED = re.compile(
     r"content_filter|content filtering policy|content_policy_violation|responsibleaipolicyviolation|data_inspection_failed"
     r"|flagged_input|flagged as potentially violating|limited access to this content|bio_policy|misalignment_policy_violation"
@@ -103,6 +111,8 @@ class EndpointError(EngineError):
             return "filtered"
         if self.status in LASTING:
             return "lasting"
+        if NO_MODEL.search(self.words) and self.status in (400, 422):
+            return "lasting"
         if self.status in PASSING or self.status >= 500 or not self.status or self.unreadable:
             return "passing"
         return "too long" if TOO_LONG.search(self.words) else "refused"
@@ -119,8 +129,11 @@ class EndpointError(EngineError):
     def _is_about(self, name: str) -> bool:
         if name == self.param:
             return True
-        # It is no English word.
-        if "_" in name and name in self.words:
+        # It is no English word; Google writes Logprobs at the beginning of a sentence, and maxOutputTokens.
+        is_no_word = "_" in name or name == "logprobs"
+        first, *others = name.split("_")
+        in_camel_case = first + "".join(map(str.title, others))
+        if is_no_word and (name in self.words.lower() or in_camel_case in self.words):
             return True
         if name == "model":
             return False

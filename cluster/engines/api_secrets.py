@@ -25,8 +25,8 @@ _KEY = re.compile(
     re.I,
 )
 """The forms of keys that providers give out, and of tokens in general."""
-_SECRET_VARIABLE = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD)$", re.I)
-"""What variables of the environment are called that hold secrets: ``WANDB_API_KEY``, ``HF_TOKEN``."""
+_SECRET_VARIABLE = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|BEARER_TOKEN_BEDROCK)$", re.I)
+"""What variables of the environment are called that hold secrets: ``WANDB_API_KEY``, ``HF_TOKEN``, Bedrock's API key."""
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie|password|credential", re.I)
 _SECRET_FIELD = re.compile(r"api[-_]?key|secret|password|authorization|access[-_]?token|credential", re.I)

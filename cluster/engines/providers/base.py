@@ -33,6 +33,7 @@ from cluster.engines.providers.prices import NAMES, listed, prices_for, table
 from cluster.engines.providers.thoughts import Thoughts
 from cluster.engines.spend import UNTIL_BILLED, Price, Spend
 from envs.settings import Count, Positive, Seconds
+from evals.replies.reasoning import separate_reasoning
 from evals.types import Reply
 
 OWN_FIELDS = frozenset(
@@ -428,10 +429,12 @@ class ProviderEngine(ApiEngine, abc.ABC):
 
     def _reply(self, request: Request, answer: Answer, cost: float, seconds: float) -> Reply:
         reply = super()._reply(request, answer, cost, seconds)
-        # Thoughts alone, of a reply that was cut off before its first word, are refused by OpenAI, Anthropic and Bedrock.
-        has_words = bool(reply.text.strip())
-        if self.keeps_reasoning and answer.kept is not None and has_words and not request.labels:
-            self._thoughts.keep(request, reply.text, answer.kept)
+        if self.keeps_reasoning and answer.kept is not None and not request.labels:
+            # As the chat will repeat it, without marks of thoughts that the model has written.
+            words = separate_reasoning(reply).text
+            # Thoughts alone, of a reply that was cut off before its first word, are refused by OpenAI, Anthropic and Bedrock.
+            if words.strip():
+                self._thoughts.keep(request, words, answer.kept)
         return reply
 
 

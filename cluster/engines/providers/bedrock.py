@@ -1,6 +1,7 @@
 """Amazon Bedrock through boto3's ``converse``: one form for the models of several makers.
 
-Credentials come from where boto3 looks for them on the engine's machine (environment, profile, role), never from settings.
+Credentials come from where boto3 looks for them on the engine's machine (API key of Bedrock, environment, profile, role), never
+from settings.
 """
 
 from __future__ import annotations
@@ -8,13 +9,17 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+import os
+import re
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from cluster.engines.api_answer import Answer, Usage, usage_in_parts, whole, with_total
 from cluster.engines.api_endpoint import connect_seconds
+from cluster.engines.api_errors import EndpointError
 from cluster.engines.api_secrets import read_headers
 from cluster.engines.base import Request
 from cluster.engines.providers.base import ProviderEngine
@@ -32,6 +37,10 @@ FINISHES: Mapping[str, Finish] = {
 """Stop reasons; all others mean that the model had said what it wanted to."""
 STATUSES = {"ModelErrorException": 500, "ModelTimeoutException": 504, "ExpiredTokenException": 401}
 """Errors whose status says something else than that of other providers."""
+API_KEY = "AWS_BEARER_TOKEN_BEDROCK"
+"""Environment variable of an API key of Bedrock, which boto3 sends in place of a signature."""
+OTHER_ADDRESSES = ("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", "AWS_ENDPOINT_URL")
+"""Environment variables that name another endpoint."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -75,11 +84,18 @@ class BedrockEngine(ProviderEngine):
         sent, secrets = read_headers(settings.get("headers") or {})
         if sent:
             raise ValueError("model.engine.headers: boto3 signs its requests and sends no others")
+        elsewhere = [name for name in OTHER_ADDRESSES if os.environ.get(name)]
+        if elsewhere and not settings.get("base_url"):
+            raise ValueError(f"{elsewhere[0]} is set, but no run would record it: give model.engine.base_url")
+        api_key = os.environ.get(API_KEY)
+        if api_key is not None:
+            _check_api_key(api_key, settings.get("base_url"))
+            return api_key, sent, secrets
         found = boto3.Session().get_credentials()
         if found is None:
             raise ValueError(
-                "no AWS credentials where the engine runs: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile, "
-                "before Ray starts there"
+                f"no AWS credentials where the engine runs: set {API_KEY} (an API key of Bedrock), AWS_ACCESS_KEY_ID and "
+                "AWS_SECRET_ACCESS_KEY, or a profile, before Ray starts there"
             )
         frozen = found.get_frozen_credentials()
         return frozen.secret_key or "", sent, [*secrets, frozen.access_key or "", frozen.token or ""]
@@ -88,7 +104,6 @@ class BedrockEngine(ProviderEngine):
         import boto3
         from botocore.config import Config
 
-        self._threads = ThreadPoolExecutor(self.max_num_seqs + 2, "bedrock")
         config = Config(
             connect_timeout=connect_seconds(self.timeout_seconds),
             read_timeout=self.timeout_seconds,
@@ -103,16 +118,17 @@ class BedrockEngine(ProviderEngine):
     async def close_client(self) -> None:
         """Close the client's connections."""
         self._client.close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def ask_whether_there(self) -> None:
         """Nothing: what is free of charge needs rights of its own; the first request will tell."""
 
     async def ask(self, body: Mapping[str, Any]) -> Any:
-        """One reply; boto3 blocks, so it has threads of its own."""
-        arguments = _with_bytes(dict(body))
-        loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._threads, lambda: self._client.converse(**arguments))
+        """One reply."""
+        try:
+            arguments = _with_bytes(dict(body))
+        except ValueError:  # nothing was sent
+            raise EndpointError("bytes must be base64: see model.engine.extra_body", 400) from None
+        found = await _in_its_own_thread(lambda: self._client.converse(**arguments))
         found.pop("ResponseMetadata", None)
         return json.loads(json.dumps(found, default=lambda value: base64.b64encode(value).decode()))
 
@@ -126,7 +142,9 @@ class BedrockEngine(ProviderEngine):
         if self.thinking_tokens is not None:
             further["thinking"] = {"type": "enabled", "budget_tokens": self.thinking_tokens}
         elif self.thinks:
-            further |= {"thinking": {"type": "adaptive"}, "output_config": {"effort": self.effort}}
+            further["thinking"] = {"type": "adaptive"}
+        if self.effort is not None:
+            further["output_config"] = {"effort": self.effort}
         if self.extra_body:
             further |= self.extra_body
         body: dict[str, Any] = {"modelId": self.model, "messages": messages}
@@ -164,6 +182,40 @@ class BedrockEngine(ProviderEngine):
         wrote = bool(data["output"]["message"].get("content"))
         found = usage_in_parts(prompt, [used.get("outputTokens")], 0, wrote)
         return with_total(found, used.get("totalTokens"))
+
+
+def _check_api_key(key: str, base_url: str | None) -> None:
+    """See that boto3 can send an API key of Bedrock, which it does as it stands in the environment.
+
+    Raises:
+        ValueError: it cannot; the message does not repeat the key.
+    """
+    if not re.fullmatch(r"[!-~]+", key):
+        raise ValueError(
+            f"{API_KEY} cannot be sent: it is empty, or has blanks or characters that no key has; correct or unset it"
+        )
+    if base_url is not None and not base_url.startswith("https://"):
+        raise ValueError(
+            f"model.engine.base_url: must begin with https:// where {API_KEY} is set: boto3 sends it encrypted only"
+        )
+
+
+def _in_its_own_thread(call: Callable[[], Any]) -> asyncio.Future[Any]:
+    """What a call returns that blocks: boto3's.
+
+    Nothing ends an exchange of boto3 whose answer drips in for ever. It keeps its thread, and no later one waits for that.
+    """
+    outcome: Future[Any] = Future()
+
+    def run() -> None:
+        outcome.set_running_or_notify_cancel()
+        try:
+            outcome.set_result(call())
+        except Exception as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, name="bedrock", daemon=True).start()
+    return asyncio.wrap_future(outcome)
 
 
 def _mark(system: list[dict[str, Any]], messages: list[dict[str, Any]]) -> None:

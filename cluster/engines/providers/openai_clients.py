@@ -158,7 +158,7 @@ class OpenAIClientEngine(ProviderEngine):
             "store": False,
             **self.drawn(),
         }
-        if self.thinks:
+        if self.effort is not None:
             body["reasoning"] = {"effort": self.effort}
         if self.thinks or (self._asks_in_case and self._may_think):
             body["include"] = ["reasoning.encrypted_content"]
@@ -309,10 +309,12 @@ class OpenRouterEngine(OpenAIClientEngine):
         return body
 
     def read_answer(self, data: Any, scored: bool) -> Answer:
-        """What a chat completion says."""
+        """What a chat completion, or response, says."""
         answer = super().read_answer(data, scored)
-        details = data["choices"][0]["message"].get("reasoning_details")
-        return dataclasses.replace(answer, usage=self.read_usage(data), kept=details or None)
+        kept = answer.kept
+        if self.api == "chat":
+            kept = data["choices"][0]["message"].get("reasoning_details") or None
+        return dataclasses.replace(answer, usage=self.read_usage(data), kept=kept)
 
     def read_usage(self, data: Any) -> Usage:
         """Its tokens, and what they cost."""

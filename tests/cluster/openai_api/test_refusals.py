@@ -34,6 +34,20 @@ async def test_tokens_that_are_told_twice_are_not_believed(stub):
     assert (reply.retries, reply.text) == (1, "hello")
 
 
+@pytest.mark.parametrize("before", [[], ["answer"]])
+async def test_what_refuses_each_request_in_the_same_words_ends_the_run_unless_it_has_answered_one(stub, before):
+    stub.script = [*before, *((400, f"no use for request {number}", {}) for number in range(10))]
+    made = engine(stub)
+    for _ in before:
+        await made.complete(request())
+    raised = []
+    for _ in range(10):
+        with pytest.raises((PlayerError, EngineClosedError)) as error:
+            await made.complete(request())
+        raised.append(error.type)
+    assert raised == [PlayerError] * 9 + [PlayerError if before else EngineClosedError]
+
+
 async def test_an_error_within_a_choice_is_told_in_the_endpoints_words(stub):
     error = {"code": 402, "message": "Insufficient credits"}
     message = {"role": "assistant", "content": ""}

@@ -99,6 +99,20 @@ WORDS = {
         "Invalid prompt: we've limited access to this content for safety reasons.",
         "The response was filtered due to the prompt triggering Azure OpenAI's content management policy. content_filter",
     ],
+    "lasting": [
+        "x/y is not a valid model ID",
+        "Model Not Exist",
+        "Model not found: x",
+        "The provided model identifier is invalid.",
+        "Invocation of model ID x with on-demand throughput isn\u2019t supported. Retry with the ID of an inference profile.",
+        "Model use case details have not been submitted for this account.",
+        "Access denied. This Model is marked by provider as Legacy",
+        "Invalid model: x",
+        "模型不存在，请检查模型代码。",
+        "Unable to access model x. model_not_available",
+        "Your organization must be verified to use the model `gpt-5`.",
+        "Country, region, or territory not supported unsupported_country_region_territory",
+    ],
     "refused": ["Invalid Responses API request invalid_prompt", "'max_tokens' is too large: 300000"],
 }
 """What providers say with status 400."""
@@ -107,6 +121,23 @@ WORDS = {
 @pytest.mark.parametrize(("meaning", "words"), [(meaning, said) for meaning in WORDS for said in WORDS[meaning]])
 def test_the_words_of_a_refusal_tell_whom_it_concerns(meaning, words):
     assert error_from(400, {}, json.dumps({"error": {"message": words}}), ()).meaning == meaning
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("logprobs", "Logprobs is not enabled for models/gemini-2.5-flash"),
+        ("thinking_config", "Thinking_config.include_thoughts is only enabled when thinking is enabled"),
+        (
+            "max_output_tokens",
+            "Unable to submit request because it has a maxOutputTokens value of 100000 but the supported range is",
+        ),
+    ],
+)
+def test_google_writes_the_names_of_parameters_in_other_ways(name, words):
+    names = {"logprobs", "thinking_config", "max_output_tokens", "seed", "labels"}
+    assert EndpointError(words, 400).named(names) == [name]
+    assert EndpointError("Stopped: the prompt has too many output tokens.", 400).named({*names, "top_p"}) == []
 
 
 def test_a_filter_of_xai_concerns_one_prompt_though_its_status_is_that_of_a_wrong_key():

@@ -61,3 +61,9 @@ def test_a_wrong_line_of_a_price_table_is_refused_by_its_place(tmp_path, old, ne
     with pytest.raises(FileError) as refused:
         read_price_table(path)
     assert str(path) in str(refused.value) and said in str(refused.value)
+
+
+def test_a_dated_name_may_have_prices_of_its_own():
+    for model, completion in (("gpt-4o-2024-05-13", 15), ("gpt-4o-2024-08-06", 10)):
+        row = prices.listed("openai", model)
+        assert row is not None and row.completion == completion

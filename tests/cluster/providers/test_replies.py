@@ -6,6 +6,7 @@ import pytest
 
 from cluster.engines.providers.bedrock import _with_bytes
 from cluster.runner.model_player import request_for
+from evals.replies.reasoning import separate_reasoning
 from evals.suite import plan_for, play_episode
 from evals.suites.kidgym import KidGymSuite
 from evals.suites.kumo import KumoSuite
@@ -113,6 +114,41 @@ async def test_a_model_that_does_not_think_is_asked_for_thoughts_only_once(stub)
     replies = [await made.complete(request(number)) for number in (1, 2)]
     assert [reply.text for reply in replies] == ["A", "A"]
     assert ["include" in body for body in stub.bodies] == [True, False, False]
+
+
+@pytest.mark.parametrize("name", THINKING)
+async def test_thoughts_go_back_though_the_model_writes_marks_of_thinking(stub, name):
+    stub.say = "<thinking>So.</thinking>B"
+    made = engine(name, stub)
+    first = request()
+    reply = separate_reasoning(await made.complete(first))
+    assert reply.text == "B"
+    signed = json.dumps(stub.issued[stub.say])
+    await made.complete(request(turn=1, chat=(*first.chat, message("assistant", "B"), message("user", "More."))))
+    sent = json.dumps(stub.bodies[-1])
+    assert any(mark in sent for mark in ("EqoB1", "gAAA1", "c2lnbmF0dXJl") if mark in signed)
+
+
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [
+        ("responses", ("reasoning",)),
+        ("azure", ("reasoning",)),
+        ("bedrock", ("additionalModelRequestFields", "output_config")),
+        ("anthropic", ("output_config",)),
+    ],
+)
+async def test_that_a_model_is_not_to_think_is_said(stub, name, where):
+    settings = {"thinking_tokens": None} if name in ("bedrock", "anthropic") else {}
+    found = engine(name, stub, effort="none", **settings).body(request())
+    for place in where:
+        found = found[place]
+    assert found == {"effort": "none"}
+
+
+async def test_openrouter_answers_by_the_responses_api_too(stub):
+    reply = await engine("openrouter", stub, api="responses").complete(request())
+    assert (reply.text, reply.prompt_tokens) == ("A", 5100)
 
 
 async def test_a_signature_on_a_thought_goes_back_too(stub):
