@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -62,6 +63,15 @@ def _print(tables: Sequence[Table], brief: bool = False) -> None:
     for table in tables:
         console.print(LaidOut(table, brief))
         console.print()
+
+
+def raycade(*words: object) -> str:
+    """A command of raycade as one types it in a shell.
+
+    >>> raycade("report", "my runs/a")
+    "raycade report 'my runs/a'"
+    """
+    return shlex.join(["raycade", *map(str, words)])
 
 
 def say(text: str) -> None:

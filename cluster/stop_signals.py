@@ -115,7 +115,7 @@ def leaving() -> Iterator[None]:
 
 @contextmanager
 def raised() -> Iterator[None]:
-    """Raise ``StoppedError`` on stop signals: only while a person plays, to end the wait for their next input."""
+    """Raise ``StoppedError`` on stop signals: only while a person plays, or a file system is tried, to end a long wait."""
 
     def stop(number: int, frame: object) -> None:
         raise StoppedError(signal.Signals(number).name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from cluster.config.settings import load_settings
-from cluster.console import say
+from cluster.console import raycade, say
 from cluster.errors import UserError, cannot_write
 from cluster.stopping.registration import check_measure, register, sha256
 from cluster.storage.durable import create_durably
@@ -39,4 +39,4 @@ def main(options: argparse.Namespace) -> None:
         raise cannot_write(options.out, error) from error
     rule = "the whole plan" if settings.stop is None else f"stop={settings.stop.kind}"
     say(f"{options.out}: {len(settings.plan):,} episodes, {rule}\nSHA-256 {sha256(content)}")
-    say(f"run it: raycade run {' '.join(options.overrides)} preregistration={options.out}")
+    say(f"run it: {raycade('run', *options.overrides, f'preregistration={options.out}')}")

@@ -18,7 +18,7 @@ from cluster.commands.resume import Resume, first_of_retry, scan_resume
 from cluster.commands.upload import sent_by_another_process
 from cluster.config.model import ModelSettings
 from cluster.config.settings import Settings, check_environment
-from cluster.console import say, say_status, show_summary, warn
+from cluster.console import raycade, say, say_status, show_summary, warn
 from cluster.driver.driver import Driver, plays_locally
 from cluster.errors import BAD_INPUT, CONTINUE, RUN_FAILED, ResumableError, RunFailedError, UserError
 from cluster.hosted.inline import check_inline, play_inline
@@ -86,7 +86,7 @@ def show_results(settings: Settings, results: Results | None) -> None:
         streams.give_up(sys.stdout)
         if not isinstance(error, BrokenPipeError):
             warn(
-                f"the tables cannot be printed: {error.strerror or error}; `raycade report {settings.run_dir}` shows them"
+                f"the tables cannot be printed: {error.strerror or error}; `{raycade('report', settings.run_dir)}` shows them"
             )
 
 
@@ -94,7 +94,7 @@ def _show_results(settings: Settings, results: Results | None) -> None:
     if results is None:
         print(
             "stopped early; run the same command again to resume. "
-            f"`raycade report {settings.run_dir}` shows the tables so far",
+            f"`{raycade('report', settings.run_dir)}` shows the tables so far",
             file=sys.stderr,
         )
         return
@@ -110,7 +110,7 @@ def _show_results(settings: Settings, results: Results | None) -> None:
     if results.written:
         say(f"\nledger, tables and summary: {settings.run_dir}")
     else:
-        say(f"\nledger: {settings.run_dir}; `raycade report {settings.run_dir}` writes tables and summary")
+        say(f"\nledger: {settings.run_dir}; `{raycade('report', settings.run_dir)}` writes tables and summary")
 
 
 def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | None]:
@@ -173,7 +173,7 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
                 if resume.todo:
                     directory.begin_session(config, first_of_retry(resume.retry), settings.model.commit)
                     directory.attempts = resume.attempts
-                    watcher.start(directory.path, tracked_id(settings.plan), config)
+                    watcher.start(directory.path, tracked_id(directory), config)
                     stopped = (play or _player(settings))(settings, resume.todo, directory, stats, progress, watcher)
         except stop_signals.StoppedError:
             stopped = True
@@ -269,7 +269,7 @@ def _print_resume_status(run: Run, resume: Resume, progress: Progress, *, tracke
         return
     progress.say(f"{run.path}: complete, all {needed} {episodes} are in the ledger; nothing to play")
     if tracked:
-        progress.say(f"nothing was sent to the tracker; `raycade upload {run.path}` sends a complete run")
+        progress.say(f"nothing was sent to the tracker; `{raycade('upload', run.path)}` sends a complete run")
 
 
 def _check_versions(resume: Resume, strict: bool) -> None:
@@ -300,7 +300,7 @@ def _write_results(run: Run, results: Results) -> Results:
     try:
         write_results(run, results)
     except OSError as error:
-        warn(f"cannot write the results: {error}; run `raycade report {run.path}` to write them later")
+        warn(f"cannot write the results: {error}; run `{raycade('report', run.path)}` to write them later")
         return dataclasses.replace(results, written=False)
     return results
 
@@ -311,7 +311,7 @@ def _send_again(run: Run, tracker: Mapping[str, Any], failure: str) -> None:
     if sent_by_another_process(run.path, tracker, SECOND_ATTEMPT_SECONDS):
         warn("another process has sent the results to the tracker")
     else:
-        warn(f"a second attempt failed too; `raycade upload {run.path}` sends the results later")
+        warn(f"a second attempt failed too; `{raycade('upload', run.path)}` sends the results later")
 
 
 def play_on_cluster(

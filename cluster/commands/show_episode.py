@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cluster.config.plan import make_suite
-from cluster.console import say, show, warn
+from cluster.console import raycade, say, show, warn
 from cluster.errors import UserError
 from cluster.observe.episode_text import Pictures, print_episode
 from cluster.storage.stored_run import Run, read_runs
@@ -142,5 +142,5 @@ def whole_id(run: Run, start: str) -> str:
     length = max(len(start), SHORT_ID)
     known = [name[:length] for name in near.slice(0, _SUGGESTED_FROM).to_pylist()]
     raise UserError(
-        f"{run.path}: no episode begins with {start}{did_you_mean(start, known)}\n`raycade show {run.path}` lists episodes"
+        f"{run.path}: no episode begins with {start}{did_you_mean(start, known)}\n`{raycade('show', run.path)}` lists episodes"
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.config.plan import make_suite
-from cluster.console import say, warn
+from cluster.console import raycade, say, warn
 from cluster.errors import UserError, cannot_write
 from cluster.storage.durable import is_unfinished, write_durably
 from cluster.storage.lock import only_writer
@@ -85,7 +85,7 @@ def _begun(run_dirs: Sequence[Path]) -> list[Path]:
         return [*run_dirs]
     for path in run_dirs:
         if path not in begun:
-            warn(f"{path}: left out: no run here; `raycade list {path}` lists the runs below it")
+            warn(f"{path}: left out: no run here; `{raycade('list', path)}` lists the runs below it")
     return begun
 
 

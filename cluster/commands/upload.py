@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import multiprocessing
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -42,7 +43,7 @@ def upload(run: Run, overrides: Sequence[str]) -> None:
     if writer is not None and writer.state == "at work":
         raise UserError(f"{run.path}: the run is still played ({writer.name}), and sends its results at its end")
     send(run, section)
-    later = f"; send it by: wandb sync {run.path}/wandb/*" if section.get("mode") == "offline" else ""
+    later = f"; send it by: wandb sync {shlex.quote(str(run.path))}/wandb/*" if section.get("mode") == "offline" else ""
     say(f"{run.path}: written for {section['type']}{later}")
 
 
@@ -61,7 +62,7 @@ def send(run: Run, section: Mapping[str, Any]) -> None:
     tracker = make_tracker(dict(section))
     assert tracker is not None
     try:
-        tracker.start(run.path, tracked_id(run.plan), run.config)
+        tracker.start(run.path, tracked_id(run), run.config)
         tracker.finish(final_results(run, make_suite(run.config["suite"]), numbers, results.summary, results.tables))
     except Exception as error:  # whatever a tracker raises
         raise RunFailedError(f"the tracker failed: {type(error).__name__}: {error}") from error

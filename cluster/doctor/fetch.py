@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from importlib import resources
 
@@ -43,7 +44,7 @@ def main(options: argparse.Namespace) -> int:
     chosen = f"model={row.name}" if row is not None else f"model=hf model.engine.model={id}"
     print(
         f"\nIn {folder}\nA run that uses it, also without a network:\n"
-        f"  export HF_HOME={constants.HF_HOME} HF_HUB_OFFLINE=1\n"
+        f"  export HF_HOME={shlex.quote(constants.HF_HOME)} HF_HUB_OFFLINE=1\n"
         f"  raycade run {chosen} model.engine.revision={listing.commit}"
     )
     return 0

@@ -7,12 +7,16 @@ import fcntl
 import mmap
 import os
 import secrets
+import shlex
 import shutil
+import signal
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from cluster import stop_signals
 from cluster.doctor.check import Check, Need, Outcome, Status, existing, first_words, gib, ok
 from cluster.engines.tiny_model import cache_directory
 from cluster.errors import UserError
@@ -32,13 +36,19 @@ RAY_SOCKET_BYTES = 65
 
 @contextlib.contextmanager
 def _scratch(folder: Path) -> Iterator[Path]:
-    """A folder of its own in an existing folder, removed at the end."""
-    path = folder / f".doctor-{secrets.token_hex(4)}"
-    path.mkdir()
+    """A folder of its own in an existing folder, removed at the end, also where a stop signal ends the command."""
+    path = folder / f".doctor-{secrets.token_hex(4)}"  # see ``is_scratch``
+    in_main_thread = threading.current_thread() is threading.main_thread()  # no other one can handle signals
     try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
+        with stop_signals.raised() if in_main_thread else contextlib.nullcontext():
+            try:
+                path.mkdir()
+                yield path
+            finally:
+                shutil.rmtree(path, ignore_errors=True)
+    except stop_signals.StoppedError as stopped:
+        os.kill(os.getpid(), signal.Signals[str(stopped)])  # what it does without us
+        raise
 
 
 def run_folder(need: Need) -> Outcome:
@@ -109,7 +119,7 @@ def room(need: Need) -> Outcome:
     almost_full = free < RUN_BYTES / 20
     almost_no_files = disk.f_favail < 100 <= disk.f_files
     severity: Status = "fail" if almost_full or almost_no_files else "warn"
-    mend = f"make room in {where} (du -sh {where}/* | sort -h), or run_dir=... on another file system"
+    mend = f"make room in {where} (du -sh {shlex.quote(str(where))}/* | sort -h), or run_dir=... on another file system"
     return Outcome(severity, found, "commits to the ledger; the run ends after thirty", mend)
 
 

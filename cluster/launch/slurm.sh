@@ -55,7 +55,7 @@ end_within() { exits_within "$1" "$2" || kill -KILL "$2"; }
 # --- on the login node ------------------------------------------------------------------------------------------------
 
 submit() {
-    local options=() settings=() root script job command plan dry_run="" array="" name log="raycade-%j.log"
+    local options=() settings=() root script job command plan dry_run="" array="" name word log="raycade-%j.log"
     while (($#)) && [[ $1 != -- && $1 != -h && $1 != --help ]]; do
         case "$1" in
             --dry-run) dry_run=yes ;;
@@ -90,6 +90,9 @@ submit() {
     if [[ -n $array ]]; then
         [[ " $*" == *" run_dir="* ]] ||
             die 2 "--array: name the run directory (run_dir=PATH); the shards are PATH/shard-1 to PATH/shard-$array"
+        for word in "$@"; do
+            [[ ${word,,} != run_dir= && ${word,,} != run_dir=null ]] || die 2 "--array: $word names no run directory"
+        done
         [[ " $*" != *" shard="* ]] || die 2 "--array plays one shard in each job; leave out shard=..."
     fi
     [[ -n $dry_run ]] || command -v sbatch >/dev/null ||
@@ -105,6 +108,12 @@ submit() {
     [[ -z ${RAYCADE_NODE_CACHE:-} || $RAYCADE_NODE_CACHE == /* ]] ||
         die 2 "RAYCADE_NODE_CACHE=$RAYCADE_NODE_CACHE: must be an absolute path on each node's local disk"
     plan="$("$root/.venv/bin/python" -P -m cluster plan "$@")" || exit
+    if [[ -n $array ]]; then
+        SLURM_ARRAY_TASK_ID=1 SLURM_ARRAY_TASK_MAX="$array"
+        of_array "$@"
+        "$root/.venv/bin/python" -P -m cluster plan "${overrides[@]}" >/dev/null ||
+            die 2 "--array: the first job could not play its shard: ${overrides[*]}"
+    fi
     # As words, because the environment does not reach the job with --export=NONE.
     for name in "${SETTINGS[@]}"; do
         [[ -z ${!name:-} ]] || settings+=("$name=${!name}")

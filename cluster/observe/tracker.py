@@ -19,7 +19,7 @@ from envs.printable import printable
 from evals.analysis.samples import SampledTurn, sample_turns
 from evals.suite import Suite
 from evals.tables import Table
-from evals.types import Episode, stable_hash
+from evals.types import stable_hash
 
 logger = logging.getLogger(__name__)
 
@@ -142,9 +142,14 @@ def make_tracker(config: dict[str, Any] | None) -> Tracker | None:
     return tracker
 
 
-def tracked_id(plan: Sequence[Episode]) -> str:
-    """The id under which a tracker knows a run: a resumed or uploaded run has the one that it began with."""
-    return stable_hash(sorted(episode.id for episode in plan))[:16]
+def tracked_id(run: Run) -> str:
+    """The id under which a tracker knows a run: a resumed or uploaded run has the one that it began with.
+
+    Another run of the same plan, a repeat, has another one: it began with another session.
+    """
+    episodes = sorted(run.planned["episode_id"].to_pylist())
+    first_session = run.sessions[0]["id"] if run.sessions else ""
+    return stable_hash([*episodes, first_session])[:16]
 
 
 def unscored_results(numbers: Mapping[str, float]) -> FinalResults:

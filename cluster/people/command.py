@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import uvicorn
 
-from cluster.console import say, show, warn
+from cluster.console import raycade, say, show, warn
 from cluster.errors import UserError
 from cluster.listening import address_of, listen, names_of
 from cluster.people.export import RESULTS, export
@@ -42,7 +42,7 @@ def _new(options: argparse.Namespace) -> None:
     games = len({game for each in study.participants for game in each.games})
     say(
         f"{study.folder}: {games:,} games, {len(study.participants):,} participants\n"
-        f"edit study.yaml, {', '.join(f'{name}.md' for name in TEXTS)}; then: raycade people serve {study.folder}"
+        f"edit study.yaml, {', '.join(f'{name}.md' for name in TEXTS)}; then: {raycade('people', 'serve', study.folder)}"
     )
 
 
@@ -101,7 +101,7 @@ def _export(options: argparse.Namespace) -> None:
     show(tables)
     say(f"\nwritten to {options.folder / RESULTS}")
     if opened.settings.run_dir.exists():
-        say(f"as a run: raycade report {opened.settings.run_dir}")
+        say(f"as a run: {raycade('report', opened.settings.run_dir)}")
 
 
 def _warn_of_placeholders(study: Study) -> None:

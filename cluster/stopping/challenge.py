@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.config.plan import make_suite
+from cluster.console import raycade
 from cluster.errors import UserError, cannot_write
 from cluster.storage.stored_run import Run
 from envs.files import real_path
@@ -28,7 +29,8 @@ def new_challenge(path: Path) -> str:
         raise cannot_write(path, error) from error
     return (
         f"{path}: keep it to yourself until all players have played\n"
-        f"publish now: SHA-256 {commitment_of(_secret(path))}\nplay it: raycade run suite.seeds={PREFIX}{path}"
+        f"publish now: SHA-256 {commitment_of(_secret(path))}\n"
+        f"play it: {raycade('run', f'suite.seeds={PREFIX}{path}')}"
     )
 
 

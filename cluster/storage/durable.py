@@ -44,6 +44,14 @@ def is_unfinished(path: Path) -> bool:
     return re.fullmatch(r"\..+\.[0-9a-f]{8}\.tmp", path.name, re.DOTALL) is not None
 
 
+def is_scratch(path: Path) -> bool:
+    """Whether a folder is one in which ``raycade doctor`` tries a file system: ``.doctor-0123abcd``.
+
+    It is removed at the end, unless the process is killed.
+    """
+    return re.fullmatch(r"\.doctor-[0-9a-f]{8}", path.name) is not None
+
+
 def create_durably(path: Path, content: bytes) -> None:
     """Create a file that must not be there yet; of several processes that try, one succeeds.
 

@@ -19,7 +19,7 @@ import yaml
 from cluster.console import warn
 from cluster.errors import UserError, cannot_write
 from cluster.storage import compaction, provenance
-from cluster.storage.durable import is_unfinished, sync_directory, write_durably
+from cluster.storage.durable import is_scratch, is_unfinished, sync_directory, write_durably
 from cluster.storage.lock import LOCK, LeaseLostError, RunLock
 from cluster.storage.stored_run import Run, check_links
 from evals.ledger.lease import MOST_DIGITS, find_leases, part_files, read_fence
@@ -343,8 +343,8 @@ class RunDirectory(Run):
 
 
 def _holds_logs_only(folder: Path) -> bool:
-    """Whether an existing folder is empty but for what failed starts have left."""
-    return all(path.name == LOGS for path in folder.iterdir())
+    """Whether an existing folder is empty but for what failed starts, and ``raycade doctor``, have left."""
+    return all(path.name == LOGS or is_scratch(path) for path in folder.iterdir())
 
 
 def _has_had_a_driver(folder: Path) -> bool:
@@ -353,7 +353,8 @@ def _has_had_a_driver(folder: Path) -> bool:
     Others call a lock ``.lock``, too. Of a driver that died before it wrote its lease there is nothing else.
     """
     try:
-        return bool(find_leases(folder)) or {path.name for path in folder.iterdir()} <= {LOCK, LOGS}
+        names = {path.name for path in folder.iterdir() if not is_scratch(path)}
+        return bool(find_leases(folder)) or names <= {LOCK, LOGS}
     except OSError as error:
         raise cannot_write(f"run_dir={folder}", error) from error
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cluster.console import warn
+from cluster.console import raycade, warn
 from cluster.errors import RunFailedError, UserError
 from cluster.storage.provenance import VERSIONS, read_versions
 from cluster.storage.spending import SPENDING, Spending, check_journal, read_spending
@@ -363,7 +363,7 @@ def damaged(run_dir: Path | str, damage: Sequence[Damage]) -> UserError:
 def _other_runs(path: Path) -> str:
     """What else a path that holds no run may have meant: the nearest name beside it, or the runs below it."""
     if any(path.glob("*/plan.parquet")):
-        return f"; `raycade list {path}` lists the runs below it"
+        return f"; `{raycade('list', path)}` lists the runs below it"
     runs = [each.parent.name for each in path.parent.glob("*/plan.parquet")]
     # A directory that lacks a file of its own is no other run.
     names = [name for name in runs if name != path.name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 
@@ -62,8 +63,6 @@ def _generate(options: argparse.Namespace) -> int:
         f"valid, and {actions} actions; seed {options.seed}"
     )
     size = next((name for name, each in DIFFICULTIES.items() if each == (truths, actions)), f"{truths}x{actions}")
-    print(
-        f"play them: raycade run suite=kumo suite.domains=[{options.domain}] suite.difficulties=[{size}] "
-        f"suite.tasks={options.out}"
-    )
+    games = [f"suite.domains=[{options.domain}]", f"suite.difficulties=[{size}]", f"suite.tasks={options.out}"]
+    print(f"play them: {shlex.join(['raycade', 'run', 'suite=kumo', *games])}")
     return 0

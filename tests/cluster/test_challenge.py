@@ -4,7 +4,9 @@ import dataclasses
 import datetime
 import json
 import re
+import shlex
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -161,6 +163,17 @@ REGISTERED = [
     *(*EASY, "suite.tasks_per_domain=20", "suite.repeats=1"),
     *("model=oracle", "baselines=[random]", "stop=decided", "against=random"),
 ]
+
+
+def test_commands_that_are_printed_can_be_typed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    settings = ["suite.structure={names: permuted}", "name='A B'", "suite.tasks_per_domain=1", "model=random"]
+    registered = [*EASY, *settings]
+    assert command("preregister", "--out", "my reg.json", "--hypothesis", "a", *registered) == 0
+    typed = capsys.readouterr().out.partition("run it: ")[2]
+    assert shlex.split(typed) == ["raycade", "run", *registered, "preregistration=my reg.json"]
+    typed = new_challenge(Path("it's my secret.txt")).partition("play it: ")[2]
+    assert shlex.split(typed) == ["raycade", "run", "suite.seeds=sealed:it's my secret.txt"]
 
 
 def command(*words):

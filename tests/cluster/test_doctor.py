@@ -34,6 +34,9 @@ from cluster.doctor.check import Check, Need, Outcome, looked
 from cluster.errors import UserError
 from cluster.launch.start_nodes import ports_of_job
 from cluster.ray_backend import actors, capacity
+from cluster.stop_signals import StoppedError
+from cluster.storage.durable import is_scratch
+from cluster.storage.run_directory import RunDirectory
 from tests.cluster.conftest import EASY, settings_at
 from tests.cluster.hub_stub import hub
 
@@ -525,3 +528,24 @@ def test_wrong_settings_are_a_finding_and_the_rest_is_still_tried(capsys):
         main(["doctor", "--quick", "suite=kumoo"])
     out = capsys.readouterr().out
     assert end.value.code == 1 and "suite=kumoo: there is none" in out and "main memory" in out
+
+
+def test_a_signal_takes_effect_once_the_folder_that_is_tried_is_removed(tmp_path, monkeypatch):
+    came = []
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: came.append([*tmp_path.iterdir()]))
+    try:
+        with pytest.raises(StoppedError), files._scratch(tmp_path) as folder:
+            assert is_scratch(folder)
+            (folder / "file").touch()
+            os.kill(os.getpid(), signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert came == [[]]
+
+
+def test_a_run_begins_where_a_doctor_is_or_was_killed(tmp_path):
+    (tmp_path / ".doctor-0123abcd").mkdir()
+    RunDirectory(tmp_path).check_plan([])
+    (tmp_path / ".doctor-of-mine").mkdir()
+    with pytest.raises(UserError, match="not empty"):
+        RunDirectory(tmp_path).check_plan([])

@@ -272,6 +272,8 @@ def test_a_submission_without_the_double_dash_or_with_bad_overrides_is_refused(t
         (["-a", "1-4", "--", "run_dir=x"], "-a: must be --array=1-N"),
         (["--array=1-4%2", "--", "suite=kumo"], "name the run directory"),
         (["--array=1-4", "--", "run_dir=x", "shard=1/4"], "leave out shard="),
+        (["--array=1-4", "--", "run_dir="], "run_dir= names no run directory"),
+        (["--array=1-4", "--", "run_dir=Null"], "run_dir=Null names no run directory"),
     ):
         done = subprocess.run([SUBMIT, "submit", *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 2 and told in done.stderr
@@ -307,6 +309,9 @@ def test_a_dry_run_shows_the_command_and_submits_nothing(tmp_path):
     assert last.startswith("sbatch ") and " --qos=long " in last
     assert f" job {ROOT} {settings} -- suite=kumo " in last, "as words: --export=NONE keeps the environment back"
     assert "episodes" in done.stdout and "no --mem" in done.stderr
+    array = [*command[:2], "--dry-run", "--array=1-2", *command[-6:], "run_dir='my runs'"]
+    refused = subprocess.run(array, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2 and "shard=1/2" in refused.stderr, "no shard could be played in 'my runs'/shard-1"
     for wrong in ("--setup=missing.sh", "--node-cache=relative"):
         refused = subprocess.run([*command[:2], wrong, "--"], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert refused.returncode == 2 and wrong in refused.stderr

@@ -23,11 +23,13 @@ from cluster.storage.stored_run import Run
 from envs.kidgym import make
 from evals.analysis.samples import SampledTurn
 from evals.conversation import Record
-from evals.ledger.records import records_to_table
+from evals.ledger.records import plan_to_table, records_to_table
+from evals.suite import ledger_columns, plan_for
 from evals.tables import Table
 from tests.cluster.conftest import ROOT
 from tests.cluster.test_ledger import PLAN
 from tests.toy import ToySuite
+from tests.viewer_runs import write_run
 
 PAGE = (ROOT / "docs/wandb.md").read_text()
 RESULTS = FinalResults({"episodes/done": 2.0}, {"planned": 2, "tables": []}, (), lambda count: [])
@@ -402,6 +404,7 @@ def test_an_upload_tells_what_was_played_and_no_speed(tmp_path, monkeypatch):
     tracker, suite = Recording(), ToySuite()
     rows = records_to_table([Record(plan[0], None, "X: no", (), 1.0, "model")], {})
     run = SimpleNamespace(path=tmp_path, plan=plan, config={"suite": {"type": "toy"}}, episodes=lambda: rows)
+    run.planned, run.sessions = plan_to_table(plan), []
     results = SimpleNamespace(summary={"planned": 5}, tables=["table"])
     monkeypatch.setattr(upload_module, "score_run", lambda run: results)
     monkeypatch.setattr(upload_module, "make_suite", lambda config: suite)
@@ -410,7 +413,7 @@ def test_an_upload_tells_what_was_played_and_no_speed(tmp_path, monkeypatch):
     tracker.start = lambda *given: tracker.calls.append(("start", *given))
     upload_module.send(run, {"type": "recording"})
     (start, *began), (finish, told) = tracker.calls
-    assert (start, began, finish) == ("start", [tmp_path, tracked_id(plan), run.config], "finish")
+    assert (start, began, finish) == ("start", [tmp_path, tracked_id(run), run.config], "finish")
     assert told[:2] == (run, suite) and told[3:] == ({"planned": 5}, ["table"])
     player, failed = plan[0].player, {"episodes/done": 0, "episodes/failed": 1}
     assert {name: told[2][name] for name in failed} == failed and told[2][f"success/{player}"] == 0
@@ -459,3 +462,19 @@ def test_another_process_that_takes_too_long_is_ended_with_its_children(ends, co
         with pytest.raises(SystemExit) as left:
             upload_module._send_or_exit(tmp_path, {})
         assert left.value.code == 1
+
+
+def test_a_repeat_of_a_plan_is_another_run_to_a_tracker_and_a_resumed_run_the_same(tmp_path):
+    suite = ToySuite(episodes=2)
+    plan = plan_for(suite, {"oracle": ""})
+    ids = []
+    for name in ("one", "two"):
+        write_run(tmp_path / name, plan, records_to_table([], ledger_columns(suite)))
+        for session in ("first", "second"):
+            directory = RunDirectory(tmp_path / name)
+            directory.claim()
+            directory.begin_session({})
+            directory.release()
+            ids.append(tracked_id(directory))
+            assert tracked_id(Run(tmp_path / name)) == ids[-1], session
+    assert ids[0] == ids[1] != ids[2] == ids[3]

@@ -138,7 +138,7 @@ def test_results_of_a_tracker_that_failed_are_sent_by_another_process(tmp_path, 
     assert code == 0 and "unreachable" in err and "another process has sent" in err
     last = runs_of(tmp_path / "run")[-1]
     found, expected = summary_of(last), scores(tmp_path / "run")
-    assert of_type(last, "run")[0].run_id == tracked_id(Run(tmp_path / "run").plan)
+    assert of_type(last, "run")[0].run_id == tracked_id(Run(tmp_path / "run"))
     assert expected and {name: found.get(name) for name in expected} == expected
 
 

@@ -8,6 +8,7 @@ import json
 import operator
 import random
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -188,7 +189,8 @@ def test_the_command_takes_any_size_and_number_of_valid_truths(tmp_path, capsys)
     told = capsys.readouterr().out
     assert all(part in told for part in ("7 truths", "2 of them", "9 actions", "seed 4"))
     # What it says plays the file does: a run of the default difficulties finds no task in it.
-    settings = dict(re.findall(r"suite\.(\w+)=\[?(.+?)\]?(?:\s|$)", told.split("play them:")[1]))
+    words = shlex.split(told.split("play them:")[1])
+    settings = dict(re.findall(r"^suite\.(\w+)=\[?(.+?)\]?$", "\n".join(words), re.MULTILINE))
     settings = {"domains": settings["domains"], "difficulties": [settings["difficulties"]], "tasks": settings["tasks"]}
     assert len(KumoSuite(**settings, repeats=1).plan()) == 3
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.commands.show_episode import read_episode
+from cluster.console import raycade
 from cluster.errors import UserError
 from cluster.storage.stored_run import Run, read_runs
 from envs.kumo import BOOK_STYLES, DIFFICULTIES
@@ -68,7 +69,7 @@ def _generated(options: argparse.Namespace) -> Any:
 
 def _of_episode(options: argparse.Namespace) -> Any:
     if not options.episode:
-        raise UserError(f"{options.what} is a run: name an episode, too; `raycade show {options.what}` lists them")
+        raise UserError(f"{options.what} is a run: name an episode, too; `{raycade('show', options.what)}` lists them")
     run = Run(Path(options.what))
     suite, row = read_runs([run], lambda: read_episode(run, options.episode))
     if not isinstance(suite, KumoSuite):

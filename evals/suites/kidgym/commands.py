@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections import Counter
 from pathlib import Path
@@ -112,8 +113,7 @@ def _record(args: argparse.Namespace, process: EnvironmentProcess) -> int:
         print(f"failed: {game.task} level {game.level}, game {game.index + 1}: {game.error}", file=sys.stderr)
     recorded = len(games) - len(failed_games)
     print(f"recorded {recorded} of {len(games)} games in {args.out}; a game that failed here fails in every run")
-    print(
-        f"play them: raycade run suite=kidgym suite.environments=[own,published] suite.modes=[zero_shot] "
-        f"suite.recording={args.out} suite.checkout={args.checkout} suite.python={args.python} model=..."
-    )
+    played = ["suite=kidgym", "suite.environments=[own,published]", "suite.modes=[zero_shot]"]
+    places = [f"suite.recording={args.out}", f"suite.checkout={args.checkout}", f"suite.python={args.python}"]
+    print(f"play them: {shlex.join(['raycade', 'run', *played, *places, 'model=...'])}")
     return 0 if recorded == len(games) else 1
