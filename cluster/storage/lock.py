@@ -230,9 +230,7 @@ def _take_lease(folder: Path, file: IO[str]) -> tuple[Lease, bytes]:
     current = leases[-1] if leases else None
     if current is not None and _is_held(current, now):
         raise UserError(
-            f"run_dir={folder}: another driver is running here ({_owner(current)}; its last heartbeat, the modification "
-            f"time of {current.path}, was {now - current.heartbeat:.0f} s ago; after {STALE_SECONDS:.0f} s without one "
-            "another driver may start)"
+            f"run_dir={folder}: another driver is running here ({_owner(current)}; {_when_free(current, now)})"
         )
     parts, named = counted_parts(folder)
     # Above every number that was ever used here, also of leases that somebody removed.
@@ -265,6 +263,19 @@ def _is_free(lease: Lease, now: float) -> bool:
         return True
     state = seen(lease.content)
     return now - lease.heartbeat > STALE_SECONDS if state == "out of sight" else state == "dead"
+
+
+def _when_free(lease: Lease, now: float) -> str:
+    """When a lease that is held may be taken over."""
+    if seen(lease.content) == "alive":
+        return (
+            "it is alive, so end it first; if it plays another folder, of which this one is a copy, remove this folder's "
+            f"{lease.path.name}"
+        )
+    return (
+        f"its last heartbeat, the modification time of {lease.path}, was {now - lease.heartbeat:.0f} s ago; after "
+        f"{STALE_SECONDS:.0f} s without one another driver may start"
+    )
 
 
 def _is_empty(lease: Lease) -> bool:

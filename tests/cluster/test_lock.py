@@ -258,6 +258,18 @@ def test_a_refusal_names_the_holder_its_lease_and_how_long_ago_it_gave_a_sign(tm
         RunLock(tmp_path).acquire()
 
 
+def test_of_a_copy_of_a_folder_that_is_played_the_lease_may_be_removed(tmp_path, without_flock):
+    """No time without a heartbeat frees it: a process that is alive may have been suspended."""
+    path = fake_lease(tmp_path, 10 * STALE_SECONDS, **this_process())
+    with pytest.raises(
+        UserError, match=f"is alive, so end it first.* a copy, remove this folder's {path.name}"
+    ) as told:
+        RunLock(tmp_path).acquire()
+    assert "180" not in str(told.value)
+    path.unlink()
+    RunLock(tmp_path).acquire()
+
+
 @pytest.mark.parametrize("text", ["[]", "7", '"x"', "{"])
 def test_a_lease_that_says_nothing_sensible_holds_until_it_is_stale(tmp_path, text):
     path = tmp_path / ".lease-000007"
