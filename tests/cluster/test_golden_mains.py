@@ -436,7 +436,8 @@ def test_imports_step_by_step(said, monkeypatch, tmp_path):
         "whole.json": {"played": 2, "unchecked": 2, "stopping": ["a: decided", "b: \x1b[2Jopen"]},
         "more.json": {"unplayed": ["u", "v"]},
         "fewer.json": {"played": 1},
-        "second.json": {"before": True},
+        "second.json": {"before": {"name": "m"}},
+        "another_model.json": {"before": {"name": "earlier"}},
     }.items():
         case = {
             "carried": "carried",
@@ -446,7 +447,7 @@ def test_imports_step_by_step(said, monkeypatch, tmp_path):
             "withheld": [],
             "unplayed": [],
         } | case
-        case = {"played": None, "unchecked": 0, "began": "today", "before": False, "stopping": None} | case
+        case = {"played": None, "unchecked": 0, "began": "today", "before": None, "stopping": None} | case
         said(f"--- {name}")
         (tmp_path / name).write_text(name)
         stand_ins(monkeypatch, said, import_run, names, make_suite=said.calls("make_suite", suite))
@@ -469,7 +470,7 @@ def test_imports_step_by_step(said, monkeypatch, tmp_path):
         monkeypatch.setattr(import_run, "LEAST_CHECKED", 3)
         found = import_run._Imported(SimpleNamespace(commit_rows=lambda rows: said("-> commits", rows.to_pydict())))
         if case["before"]:
-            found.model, found.decoding, found.asked = {"name": "earlier"}, "choice", {"deterministic": True}
+            found.model, found.decoding, found.asked = case["before"], "free", {"history": {"x": "y"}}
         given = (tmp_path / name, case["overrides"], case["player"], found)
         said.tried("=", import_run._import, *given)
         said(found.sessions, [*found.plan], found.suites, found.model, found.decoding, found.asked)
@@ -671,7 +672,7 @@ def test_mains_that_show(said, monkeypatch, tmp_path):
     row = {"episode_id": "abc", "player": "p"}
     note = SimpleNamespace(id="n1", author="ann", time="2026", tag="odd", text="look here", episode="abc")
     other = SimpleNamespace(id="n2", author="bob", time="2027", tag="", text="", episode="x")
-    notes = SimpleNamespace(notes=[note, other], by_episode=lambda: {"abc": [note, other]})
+    notes = SimpleNamespace(notes=[note, other], damage=(), by_episode=lambda: {"abc": [note, other]})
     runs_at(said, monkeypatch, show_episode, data="DATA")
     stand_ins(monkeypatch, said, show_episode, "show print_episode")
     monkeypatch.setattr(show_episode, "NotesFile", lambda path: SimpleNamespace(read=lambda: notes))

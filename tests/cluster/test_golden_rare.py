@@ -241,7 +241,7 @@ def test_notes_and_sides_and_samples(said, monkeypatch, tmp_path):
     monkeypatch.setattr(notes, "notes_as_text", lambda given, path: f"{len(given)} é of {path.name}")
     (tmp_path / "link.csv").symlink_to(tmp_path / "nowhere")
     for path in ("new.csv", "new.csv", "link.csv", "gone/new.csv"):
-        said.tried("export", notes._export, made, tmp_path / path)
+        said.tried("export", notes._export, found, "", tmp_path / path)
     said((tmp_path / "new.csv").read_text())
     monkeypatch.setattr(
         notes, "show", lambda tables: said(tables[0], *(f"\n  {row}" for row in tables[1].rows), tables[1])

@@ -195,8 +195,8 @@ def test_scores_of_games_told_by_their_marks_are_those_on_record():
     cells |= {("m", "zero_shot", "SE", "1"): games_of("FF-"), ("n", "cot", "CL", "4"): games_of("--")}
     for player, marks in (("first_option", "WLLL"), ("ignores_rule", "WWLF")):
         cells |= {(player, mode, "SO", "2"): games_of(marks[start:]) for start, mode in enumerate(("cot", "zero_shot"))}
-    tables = (score._capability_table, score._success_table, score._reference_table)
-    told = [WRITERS[".md"](table(cells)) for table in tables]
+    tables = (score._capability_table(cells), score._success_table(cells, cells), score._reference_table(cells))
+    told = [WRITERS[".md"](table) for table in tables]
     told += [WRITERS[".md"](score._capability_table({}))]
     check_golden("kidgym_scores_of_marks", "\n".join(told))
 
