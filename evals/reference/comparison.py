@@ -73,25 +73,25 @@ def published_tables(
         title: What tables call the suite.
         cells: Of all players.
         conditions: Of this run's games, in the words that the paper's are kept in (``Paper.conditions``).
-        settings: The run's configuration, which names its baselines and the model's sampling and weights.
+        settings: The run's configuration, which names its built-in players and the model's sampling and weights.
         stored_names: What the ledger calls players that have other names here (``RunData.stored_names``).
     """
     paper = published(suite)
     settings = settings or {}
-    baselines = settings.get("baselines") or ()
+    built_in = _built_in_players(settings)
     tables: list[Table] = []
     summary: list[tuple[Cell, ...]] = []
     for player, played in _played_by(cells).items():
         stored = (stored_names or {}).get(player, player)
-        is_baseline = stored in baselines
+        is_built_in = stored in built_in
         row = paper.baseline_of(stored) or _own_row(paper, stored)
-        if not row and is_baseline:
+        if not row and is_built_in:
             continue
         if row:
             summary += _short_rows(paper, row, player, played)
         met = conditions
         if settings:
-            met = _with_model(conditions, paper, settings, is_model=not is_baseline)
+            met = _with_model(conditions, paper, settings, is_model=not is_built_in)
         for part, table in _beside(paper, row, parameters_of(stored), played):
             name = "_".join([suite, "published", *part, file_stem(player)])
             notes = (*table.notes, *_condition_notes(met, paper))
@@ -99,6 +99,15 @@ def published_tables(
     if not summary:
         return tables
     return [_short_table(suite, title, paper, summary), *tables]
+
+
+def _built_in_players(settings: Mapping[str, Any]) -> set[str]:
+    """The players of a run that need no engine: its baselines, and its model where that is one (``model=random``)."""
+    found = {*(settings.get("baselines") or ())}
+    model = settings.get("model") or {}
+    if "engine" in model and model["engine"] is None:
+        found.add(model.get("name"))
+    return found
 
 
 def _played_by(cells: Sequence[RunCell]) -> dict[str, list[RunCell]]:

@@ -121,6 +121,9 @@ def test_recorded_temperature_and_weights_are_on_record_and_baselines_have_none(
     assert published_tables("kidgym", "KidGym", [cell("first_option")], HERE, settings) == [], (
         "how large it is, no one asks"
     )
+    alone = {"model": {"name": "first_option", "engine": None}}
+    assert published_tables("kidgym", "KidGym", [cell("first_option")], HERE, alone) == [], "model=first_option"
+    assert published_tables("kidgym", "KidGym", [cell("mine")], HERE, {"model": {"name": "mine"}}), "of another harness"
 
 
 def test_the_short_form_sums_up_all_cells_beside_the_paper():

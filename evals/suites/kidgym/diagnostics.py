@@ -83,7 +83,9 @@ def _refusals(cells: Cells) -> Table:
         title="KidGym: refused actions",
         columns=(*CELL, "steps", "refused", "way blocked", "does not fit", "backpack full", "refused share"),
         rows=tuple(rows),
-        notes=("A refused action changes nothing and uses up a step. Cells without one are left out.",),
+        notes=(
+            "A refused action uses up a step and changes nothing but where the person stands. Cells without one are left out.",
+        ),
     )
 
 

@@ -49,7 +49,7 @@ def score_kidgym(
         with_shortcuts: The games of the run as it is stored, where the plan names shortcut players otherwise, or not at all.
     """
     cells = games_of(plan, ledger)
-    return [_capability_table(cells), _success_table(cells, with_shortcuts or cells), _reference_table(cells)]
+    return [_capability_table(cells), _success_table(cells, with_shortcuts), _reference_table(cells)]
 
 
 def _grouped(cells: Mapping[CellKey, Games]) -> Groups:
@@ -67,9 +67,9 @@ def _success(games: Games | None) -> Estimate:
 # --- cells -----------------------------------------------------------------------------------------------------------
 
 
-def _success_table(cells: Mapping[CellKey, Games], with_shortcuts: Mapping[CellKey, Games]) -> Table:
+def _success_table(cells: Mapping[CellKey, Games], with_shortcuts: Mapping[CellKey, Games] | None = None) -> Table:
     """One row for each player, mode, task and level."""
-    shortcuts = {cell: games for cell, games in with_shortcuts.items() if cell[0] in SHORTCUTS}
+    shortcuts = {cell: games for cell, games in (with_shortcuts or cells).items() if cell[0] in SHORTCUTS}
     rows: list[tuple[Cell, ...]] = []
     for (player, mode), of_group in _grouped(cells).items():
         for (task, level), games in of_group.items():
