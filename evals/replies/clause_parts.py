@@ -142,7 +142,8 @@ def is_complement(before: Sequence[str], options: Options) -> bool:
     for token in reversed(before):
         if token in _IS:
             return "there" not in before or options.numeric
-        if not options.is_filler(token):
+        # "Panel 5 has two objects and panel 7 has three" says nothing of panel 7 before the "and".
+        if token == "and" or not options.is_filler(token):
             return False
     return False
 

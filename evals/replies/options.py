@@ -177,7 +177,9 @@ class Options:
         if before in _CALLED:
             return True
         if tokens[place].isdecimal():
-            return _counts_nothing(tokens, place, before, after)
+            # "Not 3" may mean the option that says 3, not the third.
+            says_nothing = fillers() if tokens[place] in self.known else fillers() | cues("judged")
+            return _counts_nothing(tokens, place, before, after, says_nothing)
         # Where options themselves speak of parts by letters, a letter beside such a word is a part: slot B, B to II.
         if self.lettered and _is_part(before, after):
             return False
@@ -275,7 +277,7 @@ class Options:
         """Whether one of some words is neither weak nor a word of all options."""
         telling = said - self.shared - _WEAK
         # Numbers and letters tell nothing without a noun that they belong to.
-        nouns_said = said - (_WEAK - {"label"})
+        nouns_said = said - (_WEAK - cues("numbered"))
         if any(map(str.isalpha, nouns_said)):
             return bool(telling)
         return any(map(str.isalpha, telling))
@@ -338,14 +340,14 @@ def _is_part(before: str, after: str) -> bool:
     return before in cues("before parts") or after in cues("after parts")
 
 
-def _counts_nothing(tokens: Sequence[str], place: int, before: str, after: str) -> bool:
-    """Whether a number names an option: it ends what a word like *option* begins, or stands among fillers only."""
+def _counts_nothing(tokens: Sequence[str], place: int, before: str, after: str, says_nothing: Collection[str]) -> bool:
+    """Whether a number names an option: it ends what a word like *option* begins, or all other words say nothing."""
     ends = after in ("", ",") or after in cues("commends")
     begins = not before or before in _BEFORE_LABEL
     if ends and begins:
         return True
     others = (*tokens[:place], *tokens[place + 1 :])
-    return all(token in fillers() or token in PUNCTUATION for token in others)
+    return all(token in says_nothing or token in PUNCTUATION for token in others)
 
 
 def _joined(found: Sequence[Mention], tokens: Sequence[str]) -> list[Mention]:

@@ -15,7 +15,7 @@ from evals.replies.forms import Place, has_tags, own_turn, places, side_by_side,
 from evals.replies.ticks import ticked
 from evals.replies.words import content, folded
 
-READER_VERSION: Final = 11
+READER_VERSION: Final = 12
 """Raised whenever a reply may be read otherwise; part of the fingerprint of every episode whose replies are read."""
 
 NO_ANSWER, TWO_ANSWERS, BEYOND, CUT_OFF = "no answer", "two answers", "beyond the list", "cut off"
@@ -125,7 +125,10 @@ def _contradict(one: Reading, other: Reading) -> bool:
 
 _EDGE: Final = " \t\r\n\"'`*_.,;:()[]{}<>$\\"
 _CALLED: Final = r"(?:the|my|final|correct|best|right|next)"
-_NAMED_LABEL: Final = rf"(?:(?:{_CALLED}\s+)*(?:option|action|choice|letter|answer|ans)(?:\s+is)?\s*[:=]?\s*)?"
+_NUMBERED: Final = r"(?:panel|candidate|picture|image|solution)(?=[\s:=#]*\d)"
+_NAMED_LABEL: Final = (
+    rf"(?:(?:{_CALLED}\s+)*(?:option|action|choice|letter|answer|ans|{_NUMBERED})(?:\s+is)?\s*[:=]?\s*){{0,3}}"
+)
 _LONGEST_FRAME: Final = 60
 """Characters around a label or text in a reply that is nothing but these."""
 _LONGEST_LIST: Final = 2000

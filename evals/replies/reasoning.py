@@ -21,6 +21,8 @@ THINKING_MARKS: Final[tuple[Marks, ...]] = (
     ("◁think▷", "◁/think▷"),  # Kimi
     ("<|START_THINKING|>", "<|END_THINKING|>"),  # Cohere
     ("<|channel>thought", "<channel|>"),  # Gemma 4
+    ("<unused94>thought", "<unused95>"),  # MedGemma
+    ("<|begin_of_thought|>", "<|end_of_thought|>"),  # Sky-T1, OpenThinker
     ("<|channel|>analysis<|message|>", "<|channel|>final<|message|>"),  # gpt-oss
     ("analysis", "assistantfinal"),  # gpt-oss, its special tokens left out
 )
@@ -29,9 +31,20 @@ THINKING_MARKS: Final[tuple[Marks, ...]] = (
 ANSWER_MARKS: Final[tuple[str, ...]] = (
     *("<|begin_of_box|>", "<|end_of_box|>"),  # GLM
     *("<|START_RESPONSE|>", "<|END_RESPONSE|>"),  # Cohere
+    *("<|begin_of_solution|>", "<|end_of_solution|>"),  # Sky-T1, OpenThinker
     *("<|start|>assistant", "<|return|>", "<|end|>"),  # gpt-oss
 )
 """Marks of models that are no part of an answer."""
+
+_WRITTEN = re.compile(
+    r"\s*<(?P<bar>\|?)(?P<name>think|thinking|thought|antthinking|scratchpad|analysis|reflection)(?P=bar)>(?P<thought>.*?)"
+    r"<(?:/(?P=bar)|(?P=bar)/)(?P=name)(?P=bar)>\s*(?=\W*\w)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A thought between tags at the beginning of a reply that goes on behind it.
+
+Any model may write such tags, elsewhere around what is no thought.
+"""
 
 
 def _patterns(opening: str, closing: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
@@ -52,8 +65,9 @@ def separate_reasoning(reply: Reply) -> Reply:
 
     Thinking is what stands before the last mark that closes a thought, with or without one that opens it (chat templates
     may have written that), and all of a reply that opens a thought and never closes it: such a reply has not answered
-    yet. Marks that are plain words (``analysis``) count only where the reply begins with the first of them. Reasoning
-    that an engine returned apart is kept in front.
+    yet. Marks that are plain words (``analysis``) count only where the reply begins with the first of them; tags that any
+    model may write, such as ``<scratchpad>``, only there and where something stands behind them. Reasoning that an
+    engine returned apart is kept in front.
     """
     text = reply.text
     thought = ""
@@ -63,6 +77,9 @@ def separate_reasoning(reply: Reply) -> Reply:
             continue
         more, text = parted
         thought = _lines(thought, opens.sub("", more, count=1).strip())
+    while written := _WRITTEN.match(text):
+        thought = _lines(thought, written["thought"].strip())
+        text = text[written.end() :]
     for mark in ANSWER_MARKS:
         text, thought = text.replace(mark, ""), thought.replace(mark, "")
     if text == reply.text:

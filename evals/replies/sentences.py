@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from evals.replies.options import Options
-from evals.replies.words import ARTICLES, cues, plain_words
+from evals.replies.words import ARTICLES, cues, fillers, plain_words
 
 _TURNS: Final = cues("turns")
 _BREAKS: Final = cues("begins a clause")
 _NOT: Final = cues("negates")
 _DECIDES: Final = cues("decides") | cues("urges") | cues("commends")
+_INTRODUCES: Final = _BREAKS | _TURNS | {"maybe", ","}
 _SENTENCE_ENDS: Final = frozenset(".!?;\n")
 _JOINS: Final = frozenset({"and", "or"})
 _NUMBERED = re.compile(r"^\W*\d{1,2}[.)]\s+(?=\S)", re.MULTILINE)
@@ -58,10 +59,11 @@ def clauses_of(sentence: Sequence[str], options: Options) -> Iterator[list[str]]
     for place, token in enumerate(sentence):
         # "Not A, not B, C": where each has its own "not", what has none is not negated.
         one_by_one = token == "," and not negates.isdisjoint(clause[:1]) and not negates.isdisjoint(previous[:1])
+        corrects = token == "but" and _denies_a_label(clause or previous, options)
         if clause and (one_by_one or _ends_before(clause, token, sentence[place + 1 :], options)):
             yield clause
             previous, clause = clause, []
-        if clause or token not in (",", ":"):
+        if clause or not (corrects or token in (",", ":")):
             clause.append(token)
     if clause:
         yield clause
@@ -81,13 +83,22 @@ def _ends_before(clause: Sequence[str], token: str, rest: Sequence[str], options
     return token in _BREAKS and token not in options.known
 
 
+def _denies_a_label(clause: Sequence[str], options: Options) -> bool:
+    """Whether a clause says no more than that a label is not the answer: *not 5*, but not *there are not 5*."""
+    *before, last = clause or [""]
+    denied = [token for token in before if token in _NOT]
+    others = [token for token in before if token not in denied]
+    says_no_more = fillers().issuperset(others) and {"there", "has", "have"}.isdisjoint(others)
+    return last in options.labels and len(denied) == 1 and says_no_more
+
+
 def _names_one(clause: Sequence[str], options: Options) -> bool:
     return bool(options.mentions(clause[-_LONGEST_CLAUSE:]))
 
 
 def _is_introduction(clause: Sequence[str]) -> bool:
     """Whether a clause is but a word like *so* or *actually*, which belongs to the next."""
-    return 0 < len(clause) < 3 and all(token in _BREAKS or token in _TURNS or token == "," for token in clause)
+    return 0 < len(clause) < 3 and all(token in _INTRODUCES for token in clause)
 
 
 def _is_list(clause: Sequence[str], rest: Sequence[str], options: Options) -> bool:

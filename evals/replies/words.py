@@ -40,7 +40,11 @@ _MARKS = _rewritings(
     (rf"(?<=[{EAST}])(?=[A-Za-z])|(?<=[A-Za-z])(?=[{EAST}])", " "),
     # the full stop of an abbreviation ends no sentence
     (r"\b([Mm]rs|[Mm]r|[Dd]r|[Mm]s|[Ss]t|vs|e\.g|i\.e|nr|approx)\.", r"\1"),
-    (r"\b[Ss]í\b", "yes"),
+    (r"\b[Ss][íì]\b", "yes"),
+    # words that would be taken apart at their marks
+    (r"ไม่|ผิด", " not "),
+    (r"\b[Nn]ếu\b", "if"),
+    (r"(?i)\b(option|choice|panel|candidate|picture|image|number) ?#(?=\d)", r"\1 "),
     (r"第\s*(\d+)\s*[个個号項项]", r" option \1 "),
     (r"(\d+)\s*[个個]", r" \1 things "),
     # a numeral, and a label written small
@@ -80,6 +84,12 @@ _PHRASES = _rewritings(
     (r"\b(?:should|must) be placed\b", "should put"),
     (r"\b(?:can only be|has to be|must be)\b", "must is"),
     (r"\bhold on\b", "wait"),
+    # conditions that begin with a word of other uses, and Dutch "in order to"
+    (r"(?:\A|(?<=[.!?\n] ))(?:se|ha|als (?:de|het|een|er)) (?=[^.!?\n]*,)", "if "),
+    (r"\bom\b(?=[^.!?\n]*\bte\b)", "for"),
+    (r"\bwins(?=\W*(?:$|[.!;\n]))", "is best"),
+    (r"\b(type|class|stage|grade)[ -]*§?(i{1,3})\b", lambda found: f"{found[1]} {len(found[2])}"),
+    (r"\b(?:puede|pode|podria|poderia|puo|potrebbe|peut|pourrait) (?:ser|essere|etre)\b", "maybe is"),
     (r"\b(?:scratch that|on second thoughts?)\b", "however"),
     (r"\b(?:after all|in this case|at this (?:step|point))\b", "now"),
     (r"\bwould be (?=the (?:right|correct|best)\b)", "is "),
@@ -180,9 +190,13 @@ def nouns() -> frozenset[str]:
     return _lexicon().nouns
 
 
+_BARE: Final = str.maketrans("łøđı", "lodi")
+"""Letters that no accent parts from the Latin ones which they are like."""
+
+
 def folded(text: str) -> str:
     """The text in lower case, without accents on Latin letters."""
-    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text)).casefold()
+    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text)).casefold().translate(_BARE)
     return unicodedata.normalize("NFC", re.sub(r"(?<=[a-z])[\u0300-\u036f]", "", plain))
 
 

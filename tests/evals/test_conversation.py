@@ -177,6 +177,20 @@ def test_a_turn_that_was_not_answered_is_not_recorded():
         ("analysisIt is warm, so", "", "It is warm, so"),
         ("analysis of the colors: assistantfinal red", "analysis of the colors: assistantfinal red", ""),
         ("<think>warm</think><|begin_of_box|>red<|end_of_box|>", "red", "warm"),
+        ("<|begin_of_thought|>warm<|end_of_thought|><|begin_of_solution|>red<|end_of_solution|>", "red", "warm"),
+        ("<unused94>thought\nwarm<unused95>red", "red", "warm"),
+        ("<unused94>thought\nnever done", "", "never done"),
+        ("<scratchpad>\nwarm\n</scratchpad>\nred", "red", "warm"),
+        ("<antThinking>warm</antThinking>red", "red", "warm"),
+        ("<|thinking|>warm<|/thinking|>red", "red", "warm"),
+        ("<analysis>warm</analysis>\n<reflection>so</reflection>\nred", "red", "warm\nso"),
+        ("<think>warm</think><thought>so</thought>red", "red", "warm\nso"),
+        # tags that any model writes hold no thought elsewhere, nor where nothing is said behind them
+        ("red\n<reflection>warm</reflection>", "red\n<reflection>warm</reflection>", ""),
+        ("<Action>red</Action><Thought>warm</Thought>.", "<Action>red</Action><Thought>warm</Thought>.", ""),
+        ("<analysis>so red</analysis>\n", "<analysis>so red</analysis>\n", ""),
+        ("<analysis>so red", "<analysis>so red", ""),
+        ("<thought>warm</analysis>red", "<thought>warm</analysis>red", ""),
     ],
 )
 def test_thinking_is_told_from_the_answer(said, text, thought):

@@ -134,6 +134,139 @@ def test_of_options_that_are_compared_or_refused_the_other_is_meant(form, place,
     assert found is not None and "ABCD"[found] == labels[place]
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        *(
+            "{}ではなく{}です。",
+            "{}ではなくて{}です。",
+            "{}じゃなくて{}だ。",
+            "{}でなく{}を選びます。",
+            "答えは{}ではなく{}です。",
+        ),
+        *("{}の代わりに{}を選びます。", "{}を選ばないで{}を選びます。"),
+        *("与其选{}，不如选{}。", "与其选{}，还不如选{}。", "選{}不如選{}。", "别选{}。选{}。", "不是{}，而是{}。"),
+        *(
+            "{}가 아니라 {}입니다.",
+            "{} 말고 {}를 선택합니다.",
+            "{} 대신 {}를 선택합니다.",
+            "{}를 제외하고 {}를 선택합니다.",
+        ),
+        *("Nicht {}, sondern {}.", "Pas {} mais {}.", "La réponse {} est fausse. Réponse : {}", "Fel: {}. Svar: {}"),
+        *("Not {} but {}.", "Between {0} and {1}, {1} wins."),
+    ],
+)
+@given(labels=st.permutations("ABCD"))
+def test_in_any_language_the_option_behind_one_that_is_denied_is_meant(form, labels):
+    found = read_action(form.format(*labels), KIDGYM).option
+    assert found is not None and "ABCD"[found] == labels[1]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        # denied
+        *(
+            "{}を選びません。",
+            "{}を選んではいけません。",
+            "{}以外を選びます。",
+            "别选{}。",
+            "避免选{}。",
+            "选{}不对。",
+            "錯誤答案：{}",
+        ),
+        *("{}를 선택하지 마세요.", "오답: {}", "{}는 틀렸습니다.", "Falsche Antwort: {}", "Mauvaise réponse : {}"),
+        *("Respuesta incorrecta: {}", "La risposta sbagliata è {}.", "Resposta errada: {}", "Неправильный ответ: {}"),
+        *("Zła odpowiedź: {}", "Yanlış cevap: {}", "Jawaban yang salah: {}", "Fel svar: {}", "Vastaus ei ole {}."),
+        *("Odpověď není {}.", "Λάθος απάντηση: {}", "תשובה שגויה: {}", "پاسخ {} نیست.", "الإجابة الخاطئة: {}"),
+        # doubted, or on a condition
+        *(
+            "答えは{}でしょうか。",
+            "未必选{}。",
+            "정답은 {}일 수도 있습니다.",
+            "La réponse est peut-être {}.",
+            "Perhaps, {}.",
+        ),
+        *("La respuesta puede ser {}.", "Het antwoord is misschien {}.", "Ответ, возможно, {}.", "Svar: kanske {}"),
+        *("假如门开着，选{}。", "ドアが開いていれば、{}です。", "만약 문이 열려 있으면 정답은 {}입니다."),
+        *("Si la porte est ouverte, la réponse est {}.", "Se a porta estiver aberta, a resposta é {}."),
+        *("Jeśli drzwi są otwarte, odpowiedź: {}", "Svaret är {} om dörren är öppen.", "Whoever takes {} is right."),
+    ],
+)
+@given(label=st.sampled_from("ABCD"))
+def test_in_any_language_what_is_denied_doubted_or_on_a_condition_is_not_read(form, label):
+    assert read_action(form.format(label), KIDGYM).option is None
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "Svar",
+        "Odpověď",
+        "Válasz",
+        "Vastaus",
+        "Απάντηση",
+        "Відповідь",
+        "תשובה",
+        "پاسخ",
+        "诊断",
+        "Rätt svar",
+        "Oikea vastaus",
+    ],
+)
+@given(label=st.sampled_from("ABCD"))
+def test_the_word_for_answer_of_many_languages_is_known(word, label):
+    assert read_action(f"{word}: {label}", KIDGYM).option == "ABCD".index(label)
+
+
+@pytest.mark.parametrize(
+    ("reply", "name"),
+    [
+        ('{"action_type": "predict", "prediction": "Lupus"}', "Lupus"),
+        ('{"action_type": "predict", "value": "Lupus"}', None),
+        ('{"type": "test", "name": "X-Ray"}', "X-Ray"),
+        ("Type: prediction\nLupus", "Lupus"),
+        ('{"type": "predict"}', None),
+        ("The type of action: predict.", None),
+        ("The mode is unclear.", None),
+        ("Type 2 Diabetes", "Type 2 Diabetes"),
+        ("I predict type II diabetes.", "Type 2 Diabetes"),
+        ("It is type 2.", "Type 2 Diabetes"),
+        ("I predict type I diabetes.", None),
+        ("I choose safe mode.", "Safe Mode"),
+    ],
+)
+def test_words_for_what_a_field_holds_name_nothing_by_themselves(reply, name):
+    assert read_name(reply, ("X-Ray",), ("Type 2 Diabetes", "Lupus", "Safe Mode")).name == name
+
+
+@pytest.mark.parametrize(
+    ("form", "read"),
+    [
+        *((form, 1) for form in ("Not {} but {}.", "Not {}, but {}.", "No es {} sino {}", "It is not {} but {}.")),
+        *((form, 1) for form in ("{} is wrong, {} is right", "{} is wrong; {} is correct.", "{}ではなく{}です。")),
+        *(
+            (form, 0)
+            for form in ("Picture {}", "Answer: image {}", "Candidate #{}.", "Answer: Panel #{}", "Solution: {}")
+        ),
+        *((form, 0) for form in ("{} is correct, {} is wrong.", "{} is the right answer, not {}.")),
+        *(
+            (form, None)
+            for form in ("There are not {} but {}.", "The row has not {} but {}.", "We need not {} but {} dots.")
+        ),
+        *(
+            (form, None)
+            for form in ("{} is needed.", "Not {} but maybe {}.", "Not picture {}.", "Picture {} or picture {}")
+        ),
+        *((form, None) for form in ("In image {} there are {} stars.", "Panel {} has 2 objects and panel {} has 3.")),
+    ],
+)
+@given(numbers=st.permutations("12345678"))
+def test_a_number_is_an_answer_where_it_is_called_one(form, read, numbers):
+    found = read_answer(form.format(*numbers), list("12345678"), list("12345678")).option
+    assert found == (None if read is None else int(numbers[read]) - 1)
+
+
 @pytest.mark.parametrize("frame", ["{}", "<answer>{}</answer>"])
 @pytest.mark.parametrize(
     ("reply", "name"),
