@@ -41,7 +41,7 @@ def _row(games: int, repeats: int, share: float, draws: int) -> tuple[int | floa
     gains = [drawn(generator, games, repeats, share, share - GAIN) for _ in range(draws)]
     nulls = np.array([compared(*drawn(generator, games, repeats, share, share)).p for _ in range(draws)])
     effects = [compared(*pair) for pair in gains]
-    detectable = smallest_difference(float(np.median([effect.error for effect in effects])))
+    detectable = smallest_difference(float(np.median([effect.error for effect in effects])), games)
     found = [compared(*drawn(generator, games, repeats, share, share - detectable)).p < 0.05 for _ in range(draws)]
     grid = np.linspace(0.001, 1, 1000)
     excess = max(float(np.mean(nulls <= level)) - level for level in grid)

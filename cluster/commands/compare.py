@@ -21,7 +21,7 @@ from evals.analysis.compare import Side, comparison_tables, flip_table, flips
 from evals.analysis.differences import differences_table
 from evals.analysis.evidence import evidence_table
 from evals.analysis.forest import forest_figure
-from evals.analysis.fresh import fresh_table, plays_other_games
+from evals.analysis.fresh import fresh_table, suites_of_both, suites_of_other_games
 from evals.figures import Figure
 from evals.suite import Suite
 from evals.tables import Table
@@ -74,8 +74,10 @@ def compare(
         )
     tables = []
     for other in others:
-        if column is None and plays_other_games(first, other):
-            tables.append(fresh_table(first, other))
+        other_games = suites_of_other_games(first, other) if column is None else set()
+        if other_games:
+            tables.append(fresh_table(first, other, other_games))
+        if other_games and other_games == suites_of_both(first, other):
             continue
         try:
             tables += comparison_tables(first, other, detect, column)
@@ -99,8 +101,8 @@ def forests(runs: Sequence[Run], players: Sequence[str] | None, column: str | No
     first, *others = sides_of(runs, players)
     same = []
     for other in others:
-        of_other_games = column is None and plays_other_games(first, other)
-        if not of_other_games:
+        other_games = suites_of_other_games(first, other) if column is None else set()
+        if not other_games or other_games != suites_of_both(first, other):
             same.append(other)
     return [forest_figure(first, other, column) for other in same]
 

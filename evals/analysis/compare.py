@@ -141,7 +141,7 @@ def _overall_table(
     for suite, one, effect in overall:
         row: tuple[Cell, ...] = (
             *(f"{suite}: {one.name}", effect.first, effect.second, effect.difference, _p(effect.p), effect.games),
-            smallest_difference(effect.error),
+            smallest_difference(effect.error, effect.games),
         )
         if detect is not None:
             games_differ = effect.games > 1 and effect.error > 0

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from evals.analysis.compare import Side
 from evals.ledger.run_data import RunData
 from evals.stats.intervals import Estimate
+from evals.suite import Suite
 from evals.summary.independent import effect_over_cells, independent_effects
 from evals.summary.paired import column_measure, holm
 from evals.tables import Cell, Table
@@ -15,9 +16,20 @@ from evals.tables import Cell, Table
 ORACLE = "oracle"
 
 
-def plays_other_games(first: Side, second: Side) -> bool:
-    """Whether the two runs differ in ``suite.seeds``, so that no game is the same."""
-    return list(seeds_of(first.run.settings.get("suite"))) != list(seeds_of(second.run.settings.get("suite")))
+def suites_of_other_games(first: Side, second: Side) -> set[str]:
+    """The suites of both runs of which no game is the same, since they differ in ``suite.seeds``."""
+    ours, theirs = _seeds_by_suite(first.suite), _seeds_by_suite(second.suite)
+    return {name for name in suites_of_both(first, second) if ours[name] != theirs[name]}
+
+
+def suites_of_both(first: Side, second: Side) -> set[str]:
+    """The names of the suites that both runs have, alone or in a bundle."""
+    return _seeds_by_suite(first.suite).keys() & _seeds_by_suite(second.suite).keys()
+
+
+def _seeds_by_suite(suite: Suite) -> dict[str, str]:
+    """The setting ``seeds`` of each suite of a run; empty for open games, and for suites that draw no others."""
+    return {part.name: str(getattr(part, "seeds", "")) for part in suite.parts}
 
 
 def seeds_of(section: Any) -> Iterator[str]:
@@ -28,17 +40,24 @@ def seeds_of(section: Any) -> Iterator[str]:
             yield from seeds_of(part)
 
 
-def fresh_table(first: Side, second: Side) -> Table:
+def fresh_table(first: Side, second: Side, suites: Collection[str]) -> Table:
     """Success on the games of one run against success on other games of the same cells, and perfect play on both.
 
     Each row is a suite, as a whole and by cell: a difference of means of independent games. As a whole the cells that both
     have count alike, however many games each side has of them. The oracle's steps say by how much the games themselves
     differ in difficulty, where it played in both runs.
+
+    Args:
+        first: What stands before the minus sign.
+        second: What stands behind it.
+        suites: The names of those to compare, as of ``suites_of_other_games``.
     """
     rows: list[tuple[Cell, ...]] = []
     p_values: list[float] = []
     left_out = 0
     for part in first.suite.parts:
+        if part.name not in suites:
+            continue
         runs = [side.run.of(part.name) for side in (first, second)]
         sides = [column_measure(run, side.player) for run, side in zip(runs, (first, second), strict=True)]
         effort = _effort(runs)

@@ -60,7 +60,7 @@ def measure_values(one: Score, other: Score, overall: Effect) -> dict[str, Any]:
         "share": are_shares((*one.values, *other.values)),
         "better": one.better,
         "overall": _effect(overall, 1.0),
-        "detects": _finite(smallest_difference(overall.error)),
+        "detects": _finite(smallest_difference(overall.error, overall.games)),
         "dimensions": list(one.dimensions),
         "tasks": _effects(one.observations(1), other.observations(1)),
         "cells": _effects(one.observations(len(one.dimensions)), other.observations(len(one.dimensions))),

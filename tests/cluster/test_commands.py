@@ -377,14 +377,20 @@ async def test_a_comparison_names_what_is_wrong(play, capsys):
 
 
 def test_each_side_is_compared_with_the_first_on_identical_games_or_by_fresh_ones(monkeypatch):
-    sides = [SimpleNamespace(player=name, run=SimpleNamespace(settings={})) for name in ("first", "same", "other")]
+    sides = [
+        SimpleNamespace(player=name, run=SimpleNamespace(settings={})) for name in ("first", "same", "other", "mixed")
+    ]
+    # Which suites differ in their games, and which both sides have.
+    other_games = {"other": {"kumo"}, "mixed": {"kumo"}}
+    of_both = {"same": {"kumo"}, "other": {"kumo"}, "mixed": {"kumo", "kidgym"}}
 
     def made(kind):
         return lambda one, two, *rest: [kind, one.player, getattr(two, "player", two), *rest]
 
     stubs = {
         "sides_of": lambda runs, players=None: sides[: len(runs)],
-        "plays_other_games": lambda one, two: two.player == "other",
+        "suites_of_other_games": lambda one, two: other_games.get(two.player, set()),
+        "suites_of_both": lambda one, two: of_both[two.player],
         "fresh_table": made("fresh"),
         "comparison_tables": lambda *given: [made("compared")(*given)],
         "differences_table": made("differences"),
@@ -399,20 +405,24 @@ def test_each_side_is_compared_with_the_first_on_identical_games_or_by_fresh_one
     ignored = {*SHARD_SETTINGS, "baselines", "suite.name"}
     of_same = [["differences", "first", "same", ignored], ["flips", "flips of same", "same", 7]]
     assert compare_module.compare(["r1", "r2", "r3"], detect=0.1, most_flips=7) == [
-        *(["compared", "first", "same", 0.1, None], *of_same, ["fresh", "first", "other"]),
+        *(["compared", "first", "same", 0.1, None], *of_same, ["fresh", "first", "other", {"kumo"}]),
         *(["evidence", ["same", "other"], None], ["registered", "r2", "B", None]),
     ]
+    several = compare_module.compare(["r1", "r2", "r3", "r4"], most_flips=0)
+    assert several[-5:-2] == [
+        ["fresh", "first", "mixed", {"kumo"}],
+        ["compared", "first", "mixed", None, None],
+        ["differences", "first", "mixed", ignored],
+    ], "games of one suite are others, those of the other suite are paired"
     found = compare_module.compare(["r1", "r2", "r3"], None, "steps", most_flips=0)
     assert [table[0] for table in found] == ["compared", "differences"] * 2 + ["evidence", "registered"]
     assert found[-2:] == [["evidence", ["same", "other"], "steps"], ["registered", "r2", "B", "steps"]]
     assert found[0] == ["compared", "first", "same", None, "steps"]
     monkeypatch.setattr(compare_module, "evidence_table", lambda *given: None)
     assert len(compare_module.compare(["r1", "r2", "r3"], None, "steps", most_flips=0)) == 5
-    forests = {column: compare_module.forests(["r1", "r2", "r3"], None, column) for column in (None, "steps")}
-    assert [each[2] for each in forests[None]] == ["same"] and [each[2] for each in forests["steps"]] == [
-        "same",
-        "other",
-    ]
+    forests = {column: compare_module.forests(["r1", "r2", "r3", "r4"], None, column) for column in (None, "steps")}
+    assert [each[2] for each in forests[None]] == ["same", "mixed"]
+    assert [each[2] for each in forests["steps"]] == ["same", "other", "mixed"]
     with pytest.raises(UserError, match="r1: has one player only, first"):
         compare_module.compare([SimpleNamespace(path="r1")])
     with pytest.raises(UserError, match="--players first: is one side only"):

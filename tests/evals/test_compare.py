@@ -12,7 +12,7 @@ from evals.analysis.compare import LOOKED_AT, Side, comparison_tables, flip_tabl
 from evals.analysis.differences import differences_table, flat_settings
 from evals.analysis.evidence import evidence_table
 from evals.analysis.forest import forest_figure
-from evals.analysis.fresh import _effort, fresh_table, plays_other_games
+from evals.analysis.fresh import _effort, fresh_table, suites_of_both, suites_of_other_games
 from evals.ledger.run_data import RunData
 from evals.players import BUILT_IN_PLAYERS
 from evals.stats.anytime import difference_capital, difference_sequence, e_holm
@@ -487,20 +487,32 @@ def test_exchanging_the_sides_exchanges_all_that_is_said(share, other, failing, 
 SEEDS = st.sampled_from(["", "sealed:a", "training:1"])
 
 
-def sections(parts):
-    """A suite, or a bundle of suites, that are given their seeds; leaving them out means open games."""
-    suites = [{"type": f"suite{place}", **({"seeds": seeds} if seeds else {})} for place, seeds in enumerate(parts)]
-    return suites[0] if len(suites) == 1 else {"type": "bundle", "suites": suites}
+@dataclasses.dataclass(frozen=True)
+class Seeded(ToySuite):
+    """A suite that may draw other games."""
+
+    name: str = "toy"
+    seeds: str = ""
 
 
-@given(st.lists(SEEDS, min_size=1, max_size=3), st.data())
-def test_games_are_others_where_the_seeds_of_any_suite_are(first, data):
-    second = data.draw(st.lists(SEEDS, min_size=len(first), max_size=len(first)))
-    played = [
-        Side(label, "m", dataclasses.replace(EMPTY, settings={"suite": sections(parts)}), SUITE)
-        for label, parts in (("A", first), ("B", second))
-    ]
-    assert plays_other_games(*played) == (first != second)
+@given(
+    st.dictionaries(st.sampled_from("abcd"), SEEDS, min_size=1),
+    st.dictionaries(st.sampled_from("abcd"), SEEDS, min_size=1),
+)
+def test_only_suites_of_both_runs_can_have_other_games(first, second):
+    """Neither the order of the suites nor further ones of one run matter."""
+    sides = []
+    for seeds in (first, second):
+        suites = tuple(Seeded(name=name, seeds=value) for name, value in seeds.items())
+        sides.append(Side("A", "m", EMPTY, suites[0] if len(suites) == 1 else Bundle("several", suites)))
+    both = first.keys() & second.keys()
+    assert suites_of_both(*sides) == both
+    assert suites_of_other_games(*sides) == {name for name in both if first[name] != second[name]}
+
+
+def test_a_suite_without_seeds_has_no_other_games():
+    side = Side("A", "m", EMPTY, SUITE)
+    assert suites_of_both(side, side) == {"toy"} and not suites_of_other_games(side, side)
 
 
 EMPTY = run_of(ToySuite(episodes=1))
@@ -546,7 +558,9 @@ def test_other_games_are_compared_by_the_means_of_their_cells(share, other, long
     rows = {
         row["cell"]: row
         for row in (
-            dict(zip(table.columns, each, strict=True)) for table in [fresh_table(*made)] for each in table.rows
+            dict(zip(table.columns, each, strict=True))
+            for table in [fresh_table(*made, suites_of_both(*made))]
+            for each in table.rows
         )
     }
     assert list(rows) == ["all", "colors easy zero_shot", "colors hard zero_shot"]
@@ -571,7 +585,7 @@ def test_other_games_are_compared_by_the_means_of_their_cells(share, other, long
         assert row["A - B"].mean == pytest.approx(wins[0] - wins[1])
         assert row["oracle's steps"].mean == pytest.approx(steps[0] - steps[1])
     assert [row["Holm p"] for row in rows.values()] == holm([row["p"] for row in rows.values()])
-    for cell, back in zip(rows, fresh_table(*reversed(made)).rows, strict=True):
+    for cell, back in zip(rows, fresh_table(*reversed(made), suites_of_both(*made)).rows, strict=True):
         assert (
             back[1] == cell and back[4].mean == pytest.approx(-rows[cell]["A - B"].mean) and back[5] == rows[cell]["p"]
         )
@@ -585,11 +599,11 @@ def test_cells_that_only_one_side_has_are_left_out_of_all_and_told():
         for label, run in zip("AB", (whole, whole.without(hard)), strict=True)
     )
     for made in ((both, one), (one, both)):
-        table = fresh_table(*made)
+        table = fresh_table(*made, suites_of_both(*made))
         assert [row[1] for row in table.rows] == ["all", "colors easy zero_shot"]
         assert table.rows[0][2] == table.rows[0][3] == table.rows[1][2]
         assert any(note.startswith("4 episodes of cells that the other side lacks") for note in table.notes)
-    assert not any("lacks" in note for note in fresh_table(both, both).notes)
+    assert not any("lacks" in note for note in fresh_table(both, both, suites_of_both(both, both)).notes)
 
 
 def test_what_is_left_out_is_counted_over_all_suites():
@@ -600,8 +614,20 @@ def test_what_is_left_out_is_counted_over_all_suites():
         Side(label, "m", run, suite) for label, run in zip("AB", (whole, whole.without(hard)), strict=True)
     )
     assert any(
-        note.startswith("6 episodes of cells that the other side lacks") for note in fresh_table(first, second).notes
+        note.startswith("6 episodes of cells that the other side lacks")
+        for note in fresh_table(first, second, suites_of_both(first, second)).notes
     )
+
+
+def test_suites_of_the_same_games_are_paired_beside_those_of_other_games():
+    sides = []
+    for label, longer in (("A", 0), ("B", 1)):
+        suite = Bundle("both", (TwoCells(episodes=8, longer=longer), TwoMore(episodes=8)))
+        sides.append(Side(label, "m", run_of(suite, {"m": Often(0.5, 1)}), suite))
+    assert {row[0] for row in fresh_table(*sides, {"toy"}).rows} == {"toy"}
+    paired, *_ = comparison_tables(*sides)
+    assert [(row[0], row[5]) for row in paired.rows] == [("two_more: success", 8)]
+    assert not any("no twin" in note for note in paired.notes)
 
 
 def test_effort_is_how_much_longer_perfect_play_takes_in_the_first_run():

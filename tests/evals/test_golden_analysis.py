@@ -11,7 +11,7 @@ from evals.analysis.compare import Side
 from evals.analysis.differences import differences_table, flat_settings
 from evals.analysis.evidence import evidence_table
 from evals.analysis.forest import forest_figure
-from evals.analysis.fresh import fresh_table, plays_other_games, seeds_of
+from evals.analysis.fresh import fresh_table, seeds_of, suites_of_both
 from evals.analysis.labels import run_labels, run_names
 from evals.analysis.recorded import RecordedPlayer, stored_reply
 from evals.analysis.rescore import Rescored, changes_table, planned_anew, rescore, rescored_run, rescored_table
@@ -148,7 +148,7 @@ def test_comparisons(capsys, monkeypatch):
             said(plain(dataclasses.replace(figure, series=())))
         tell(lambda first=first, second=second: [forest_figure(first, second, "points").series])
         if first.suite is not second.suite:
-            tell(fresh_table, first, second)
+            tell(fresh_table, first, second, suites_of_both(first, second))
         tell(differences_table, first, second, ())
     alone = Toy()
     alone.plan = lambda: Toy().plan()[:1]
@@ -204,12 +204,6 @@ def test_what_differs(capsys):
         {"seeds": None, "suites": [{"seeds": "t"}, {}, {"suites": [{"seeds": "u"}]}]},
     ):
         said(section, list(seeds_of(section)))
-    for one, other in (
-        ({}, {"suite": {}}),
-        ({"suite": {"seeds": "s"}}, {"suite": {}}),
-        ({"suite": {}}, {"suite": {"seeds": None}}),
-    ):
-        said(one, other, plays_other_games(side("A", one, []), side("B", other, [])))
 
     kumo, kidgym = (
         {"suite": {"name": name, "shots": 1}, "model": {"type": name, "name": "m"}} for name in ("kumo", "kidgym")

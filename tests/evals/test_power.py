@@ -4,14 +4,16 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import NormalIndPower
 
-from evals.stats.power import ALPHA, POWER, games_needed, smallest_difference
-from evals.summary.paired import holm, paired_effects
+from evals.stats.power import ALPHA, FEWEST, POWER, games_needed, smallest_difference
+from evals.summary.paired import EXACT_TOTAL, holm, paired_effects, sign_flip_p
 from tests.evals.test_paired import side
 
 
@@ -19,13 +21,23 @@ from tests.evals.test_paired import side
 def test_the_smallest_difference_and_the_games_needed_are_statsmodels(spread, games):
     error = spread / math.sqrt(games)
     solved = NormalIndPower(ddof=0).solve_power(nobs1=games, alpha=ALPHA, power=POWER, ratio=0)
-    assert smallest_difference(error) == pytest.approx(solved * spread, rel=1e-4)
+    assert smallest_difference(error, games) == pytest.approx(solved * spread, rel=1e-4)
     needed = NormalIndPower(ddof=0).solve_power(effect_size=0.1 / spread, alpha=ALPHA, power=POWER, ratio=0)
     assert games_needed(error, games, 0.1) == math.ceil(needed)
 
 
 def test_games_that_are_all_alike_tell_nothing_of_others():
-    assert math.isnan(smallest_difference(0.0))
+    assert math.isnan(smallest_difference(0.0, 10))
+
+
+@given(st.lists(st.floats(0.1, 9), min_size=1, max_size=12), st.floats(0.01, 9))
+def test_games_too_few_to_be_found_show_no_difference(sums, difference):
+    """The sign-flip test is exact: however large the differences are, so few games never have a small p."""
+    can_be_found = sign_flip_p(sums) < ALPHA
+    assert can_be_found == (len(sums) >= FEWEST)
+    assert math.isnan(smallest_difference(0.001, len(sums))) == (not can_be_found)
+    needed = games_needed(0.001, len(sums), difference)
+    assert sign_flip_p([difference] * needed) < ALPHA
 
 
 def test_no_number_of_games_shows_no_difference():
@@ -36,7 +48,7 @@ def test_no_number_of_games_shows_no_difference():
 def test_the_smallest_difference_is_found_four_times_in_five():
     generator = np.random.default_rng(1)
     first, second = (generator.random(200) < share for share in (0.6, 0.6))
-    detectable = smallest_difference(paired_effects(side(first), side(second))[0].error)
+    detectable = smallest_difference(paired_effects(side(first), side(second))[0].error, 200)
     found = 0
     for _ in range(400):
         one, other = generator.random(200) < 0.6, generator.random(200) < 0.6 - detectable
@@ -82,8 +94,6 @@ def test_p_of_half_a_million_flips_is_quick_and_right():
 
 
 def test_many_games_of_several_sizes_are_drawn():
-    from evals.summary.paired import EXACT_TOTAL, sign_flip_p
-
     generator = np.random.default_rng(3)
     sums = generator.choice([-2.0, -1.0, 1.0, 2.0], EXACT_TOTAL)
     scale = math.sqrt(float((sums**2).sum()))
