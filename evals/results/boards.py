@@ -46,7 +46,7 @@ class Board:
     rows: Sequence[Row]
     """The models, the best by the first measure first."""
     references: Sequence[Entry]
-    """Chance, perfect play and the best shortcut: not ranked, never pooled, each once."""
+    """Chance, perfect play and the best shortcut: not ranked, never pooled, each once for games of the same rules."""
 
 
 def boards_of(entries: Sequence[Entry]) -> list[Board]:
@@ -128,29 +128,40 @@ def _notes(entry: Entry) -> tuple[str, ...]:
 
 
 def _references(entries: Sequence[Entry]) -> list[Entry]:
-    """Of each built-in player the run that played most of its games; of the shortcuts the best only."""
-    shown, shortcuts = [], []
-    for entry in _most_played(entries):
-        if entry.shortcut:
-            shortcuts.append(entry)
-        else:
-            shown.append(entry)
-    if shortcuts:
-        best = max(shortcuts, key=_merit)
-        shown.append(dataclasses.replace(best, reference=f"best shortcut ({best.player})"))
+    """Chance, perfect play and the best shortcut, each once; where the runs have several rules, once for each of them."""
+    different = _different_episodes([entry for entry in entries if entry.reference])
+    names = [entry.reference for entry in different]
+    if len(set(names)) == len(names):
+        # The same rules in all runs, so each stands for all of them.
+        different = [dataclasses.replace(entry, of_runs=()) for entry in different]
+    by_rules: defaultdict[tuple[str, ...], list[Entry]] = defaultdict(list)
+    for entry in different:
+        by_rules[entry.of_runs].append(entry)
+    shown: list[Entry] = []
+    for alike in by_rules.values():
+        shown += _with_best_shortcut(alike)
     return sorted(shown, key=_merit)
 
 
-def _most_played(entries: Sequence[Entry]) -> list[Entry]:
-    """Of each built-in player the entry with most games; of several the first."""
-    found: dict[str, Entry] = {}
-    for entry in entries:
-        if not entry.reference:
-            continue
-        known = found.setdefault(entry.reference, entry)
-        if entry.played > known.played:
-            found[entry.reference] = entry
-    return list(found.values())
+def _different_episodes(built_in: Sequence[Entry]) -> list[Entry]:
+    """Of entries of one player and the same episodes that with most games, of several the first; with the runs of all."""
+    found: defaultdict[tuple[str, str], list[Entry]] = defaultdict(list)
+    for entry in built_in:
+        found[entry.reference, entry.episodes].append(entry)
+    different = []
+    for alike in found.values():
+        most = max(alike, key=lambda entry: entry.played)
+        different.append(dataclasses.replace(most, of_runs=tuple(entry.run for entry in alike)))
+    return different
+
+
+def _with_best_shortcut(entries: Sequence[Entry]) -> Iterator[Entry]:
+    """All entries, but of the shortcuts the best only."""
+    yield from (entry for entry in entries if not entry.shortcut)
+    shortcuts = [entry for entry in entries if entry.shortcut]
+    if shortcuts:
+        best = max(shortcuts, key=_merit)
+        yield dataclasses.replace(best, reference=f"best shortcut ({best.player})")
 
 
 # --- beside the models -----------------------------------------------------------------------------------------------

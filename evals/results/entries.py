@@ -89,6 +89,16 @@ class Entry:
     """Sum over its episodes."""
     stopping: Sequence[str]
     """What the run's stopping rule said."""
+    episodes: str = ""
+    """Hash of the ids of its planned episodes: with the same games it tells the rules and prompts of two runs apart."""
+    of_runs: tuple[str, ...] = ()
+    """Of a built-in player on a board of several rules: the runs that it stands for."""
+
+    @property
+    def title(self) -> str:
+        """What its row is called."""
+        name = self.reference or self.player
+        return f"{name} of {', '.join(self.of_runs)}" if self.of_runs else name
 
     @property
     def played(self) -> int:
@@ -216,6 +226,7 @@ class Reader:
                             cost=totals["cost"],
                             seconds=totals["seconds"],
                             stopping=run.stopping,
+                            episodes=stable_hash(*sorted(whole["episode_id"].to_pylist())),
                         )
                     )
         return RunPart(name, run.settings, run.sessions, entries, tables)

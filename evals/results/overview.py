@@ -18,7 +18,7 @@ from evals.results.differences import (
     shared_effects,
 )
 from evals.results.entries import Entry, Outline, RunPart, player_labels
-from evals.results.ticks import CHANCE, ticks_of
+from evals.results.ticks import chance_of, ticks_of
 from evals.stats.intervals import Estimate
 from evals.summary.paired import Effect, holm
 
@@ -168,9 +168,9 @@ class Overview:
         first_models = [(board, board.rows[0].entry) for board in self.boards if board.rows]
         # One model against chance, on the same games.
         for board, entry in first_models:
-            chance = _entries(board).get(CHANCE)
+            chance = chance_of(board, entry)
             if chance is not None and overall_effect(entry, chance):
-                return self._versus(entry.player, CHANCE)
+                return self._versus(entry.player, chance.title, looked=False)
         # One model that cannot be compared with anything.
         for board, entry in first_models:
             if entry.played:
@@ -194,7 +194,7 @@ class Overview:
             effect = overall_effect(one, another)
             if effect is None:
                 continue
-            pairs = _pairs(board) if looked and second != CHANCE else 1
+            pairs = _pairs(board) if looked else 1
             p = min(1.0, corrected[self._title(board)] * pairs)
             is_share = are_shares((*one.scores[0].values, *another.scores[0].values))
             if p >= ALPHA:
@@ -294,8 +294,8 @@ class Overview:
 
 def _row_name(entry: Entry) -> str:
     if entry.shortcut:
-        return "best shortcut"
-    return entry.reference or entry.player
+        return dataclasses.replace(entry, reference="best shortcut").title
+    return entry.title
 
 
 def _entries(board: Board) -> dict[str, Entry]:

@@ -14,12 +14,22 @@ CHANCE: Final = "chance (random)"
 
 
 def ticks_of(board: Board) -> Iterator[dict[str, Any]]:
-    """What a score may be held against: chance, the best shortcut, the paper's best model and its people."""
+    """What any score of a board may be held against: chance, the best shortcut, the paper's best model and its people."""
     for entry in board.references:
         kind = _reference_kind(entry)
-        if kind and entry.scores and entry.scores[0].estimate.n:
+        # By the rules of some runs only, it is a row and no tick beside all others.
+        if kind and not entry.of_runs and entry.scores and entry.scores[0].estimate.n:
             yield {"kind": kind, "name": entry.reference, "value": entry.scores[0].estimate.mean}
     yield from _published_ticks(board)
+
+
+def chance_of(board: Board, model: Entry) -> Entry | None:
+    """What a model's score is held against: chance by the rules of its own run."""
+    for entry in board.references:
+        is_of_its_rules = not entry.of_runs or model.run in entry.of_runs
+        if entry.reference == CHANCE and is_of_its_rules:
+            return entry
+    return None
 
 
 def _reference_kind(entry: Entry) -> str:

@@ -155,7 +155,9 @@ class Site:
         )
 
     def _board_parts(self, board: Board) -> dict[str, Any]:
-        marks = {each.reference: each.scores[0].estimate.mean for each in board.references if each.scores}
+        # By the rules of some runs only, a reference is no mark beside all rows.
+        of_all = [each for each in board.references if not each.of_runs]
+        marks = {each.reference: each.scores[0].estimate.mean for each in of_all if each.scores}
         rows = [
             {
                 **self._entry_parts(row.entry, marks),
@@ -181,7 +183,7 @@ class Site:
         first = next(iter(scores.values()), None)
         digits = money_digits([entry.cost / played]) if played else 2
         return {
-            "name": entry.reference or entry.player,
+            "name": entry.title,
             "file": player_file(entry.player),
             "scores": scores,
             "bar": _bar(first, marks),

@@ -100,6 +100,16 @@ def test_the_sentence_names_the_two_highest_with_p_of_all_pairs():
     assert on_board(a=high).results()["sentence"] == "a has played 20 of 20 episodes of Toy."
 
 
+def test_the_sentence_holds_a_model_against_chance_by_the_rules_of_its_own_run():
+    entries = [entry("m", [1] * 20, run="b")]
+    for run, won in (("a", [1] * 20), ("b", [0] * 20)):
+        entries.append(entry("random", won, run=run, reference="chance (random)", episodes=run))
+    parts = [RunPart(run, {}, (), [each for each in entries if each.run == run], {}) for run in "ab"]
+    found = Overview(parts, [Outline(run, {}, [("random", "toy")], ["random"]) for run in "ab"], {"toy": "Toy"})
+    assert found.results()["sentence"].startswith("m beats chance (random) of b on Toy by 100.0 points")
+    assert found.names() == ["m", "chance (random) of b", "chance (random) of a"]
+
+
 def turned(played):
     """The same player, its first measure with the other sign and lower values better."""
     score = played.scores[0]

@@ -23,6 +23,7 @@ from evals.players import BUILT_IN_PLAYERS
 from evals.report.episodes import Shown
 from evals.results.boards import boards_of, paper_table, settings_table
 from evals.results.entries import Entry, Outline, Reader, RunPart, Score, player_labels
+from evals.results.ticks import CHANCE, chance_of, ticks_of
 from evals.site import pictures
 from evals.site.games import decisive_turns, games_of
 from evals.site.pages import Site, _own_tables, _run_facts, games_file, player_file
@@ -271,6 +272,38 @@ def test_built_in_players_stand_apart_each_once_and_only_the_best_shortcut():
     [board] = boards_of([entry("m", [0] * 20), *built_in, *shortcuts])
     assert [row.entry.player for row in board.rows] == ["m"] and board.rows[0].standing == ""
     assert [each.reference for each in board.references] == ["best shortcut (y)", "perfect play (oracle)"]
+
+
+@given(st.lists(st.sampled_from("xyz"), min_size=1, max_size=5))
+def test_built_in_players_stand_once_for_each_of_the_rules_that_the_runs_have(rules):
+    runs = {f"run {place}": of_run for place, of_run in enumerate(rules)}
+    wins = {"x": [1] * 5, "y": [1] * 3 + [0] * 2, "z": [0] * 5}
+    entries = []
+    for run, of_run in runs.items():
+        entries.append(entry("m", [1] * 5, run=run))
+        for name, is_shortcut in ((CHANCE, False), ("sly", True), ("slow", True)):
+            won = wins[of_run] if name != "slow" else [0] * 5
+            more = {"reference": name, "shortcut": is_shortcut, "episodes": f"{name} {of_run}"}
+            entries.append(entry(name, won, run=run, **more))
+    [board] = boards_of(entries)
+    titles = [each.title for each in board.references]
+    assert len({*titles}) == len(titles) == 2 * len({*rules})
+    for row in board.rows:
+        own = chance_of(board, row.entry)
+        assert list(own.scores[0].values) == wins[runs[row.entry.run]], "chance by the rules of its own run"
+    has_several_rules = len({*rules}) > 1
+    assert bool([*ticks_of(board)]) == (not has_several_rules)
+    assert (titles[0] in (CHANCE, "best shortcut (sly)")) == (not has_several_rules)
+
+
+def test_runs_of_other_rules_have_other_episodes_and_the_same_games():
+    def of_random(suite):
+        run = run_of(suite, {"m": Often(0.5), "random": BUILT_IN_PLAYERS["random"]})
+        return next(each for each in Reader().read("r", run, suite, run.plan).entries if each.player == "random")
+
+    first, same, other = map(of_random, (SUITE, SUITE, dataclasses.replace(SUITE, turns=2)))
+    assert first.games == same.games == other.games
+    assert first.episodes == same.episodes != other.episodes
 
 
 def test_the_paper_s_rows_are_means_over_the_cells_that_are_played():
