@@ -255,15 +255,21 @@ def _whole_plan(runs: Sequence[Run]) -> tuple[list[Episode], str]:
     Raises:
         UserError: the plan of this version holds one run's episodes, and others of another one.
     """
-    theirs = {episode.id: episode for run in runs for episode in run.plan}
+    theirs: dict[str, Episode] = {}
+    for run in runs:
+        theirs |= {episode.id: episode for episode in run.plan}
     try:
         whole = {episode.id: episode for episode in whole_plan(runs[0].config)[2]}
     except (UserError, KeyError) as error:
         return list(theirs.values()), f"their suite cannot be planned here ({error})"
-    if theirs.keys() <= whole.keys():
+    within, beyond = list[Run](), list[Run]()
+    for run in runs:
+        if any(episode.id not in whole for episode in run.plan):
+            beyond.append(run)
+        elif run.plan:  # a shard of a short plan may have nothing
+            within.append(run)
+    if not beyond:
         return list(whole.values()), ""
-    within = [run for run in runs if run.plan and all(episode.id in whole for episode in run.plan)]
-    beyond = [run for run in runs if any(episode.id not in whole for episode in run.plan)]
     if within:
         raise _other_plan(beyond[0], within[0], "here, they plan the episodes of the second one only")
     return list(theirs.values()), "their settings plan other episodes with this version of raycade"

@@ -82,9 +82,9 @@ class PerMinute:
             raise ValueError(f"a limit of {budget} per minute: must be above 0; null is no limit")
         self.budget = budget
         self._clock = clock
-        self._most = (budget or 0.0) / 60
-        self._refill = (budget or 0.0) / 60 * 59 / 60
-        """For each second."""
+        amount = budget or 0.0
+        self._most = amount / 60
+        self._refill_each_second = (amount - self._most) / 60
         self._left = self._most
         self._last = clock()
 
@@ -93,10 +93,10 @@ class PerMinute:
         if self.budget is None:
             return 0.0
         now = self._clock()
-        self._left = min(self._most, self._left + (now - self._last) * self._refill)
+        self._left = min(self._most, self._left + (now - self._last) * self._refill_each_second)
         self._last = now
         self._left -= amount
-        return max(0.0, -self._left / self._refill)
+        return max(0.0, -self._left / self._refill_each_second)
 
     def correct(self, amount: float) -> None:
         """Take another ``amount`` (or return it, if negative) once the actual use is known."""

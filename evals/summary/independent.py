@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -41,17 +42,18 @@ def effect_over_cells(first: Sequence[Observation], second: Sequence[Observation
     Returns:
         The effect, in the cell ``("all",)``; None where no cell is common.
     """
-    cells = [_by_cell(side) for side in (first, second)]
-    common = [cell for cell in cells[0] if cell in cells[1]]
+    ours, theirs = _by_cell(first), _by_cell(second)
+    common = [cell for cell in ours if cell in theirs]
     if not common:
         return None
-    sides = [[one for cell in common for one in side[cell]] for side in cells]
-    shares = all(one.value in (0.0, 1.0) for side in sides for one in side)
-    one, other = (_mean_of_cells([side[cell] for cell in common], shares) for side in cells)
-    games = sum(len({each.game for each in side}) for side in sides)
-    left_out = len(first) + len(second) - sum(map(len, sides))
-    p = _shuffle_p(*sides)
-    return Effect(("all",), one.mean, other.mean, difference_estimate(one, other), p, games, left_out)
+    our_cells = [ours[cell] for cell in common]
+    their_cells = [theirs[cell] for cell in common]
+    mine, others = list(chain.from_iterable(our_cells)), list(chain.from_iterable(their_cells))
+    shares = _are_shares(mine, others)
+    one, other = _mean_of_cells(our_cells, shares), _mean_of_cells(their_cells, shares)
+    left_out = len(first) + len(second) - len(mine) - len(others)
+    difference, p = difference_estimate(one, other), _shuffle_p(mine, others)
+    return Effect(("all",), one.mean, other.mean, difference, p, _games(mine) + _games(others), left_out)
 
 
 def _by_cell(side: Iterable[Observation]) -> dict[tuple[str, ...], list[Observation]]:
@@ -62,10 +64,18 @@ def _by_cell(side: Iterable[Observation]) -> dict[tuple[str, ...], list[Observat
 
 
 def _independent(cell: tuple[str, ...], first: Sequence[Observation], second: Sequence[Observation]) -> Effect:
-    shares = all(one.value in (0.0, 1.0) for one in (*first, *second))
+    shares = _are_shares(first, second)
     one, other = pooled_estimate(first, shares), pooled_estimate(second, shares)
-    games = len({each.game for each in first}) + len({each.game for each in second})
-    return Effect(cell, one.mean, other.mean, difference_estimate(one, other), _shuffle_p(first, second), games, 0)
+    difference, p = difference_estimate(one, other), _shuffle_p(first, second)
+    return Effect(cell, one.mean, other.mean, difference, p, _games(first) + _games(second), 0)
+
+
+def _are_shares(first: Sequence[Observation], second: Sequence[Observation]) -> bool:
+    return all(one.value in (0.0, 1.0) for one in (*first, *second))
+
+
+def _games(side: Sequence[Observation]) -> int:
+    return len({one.game for one in side})
 
 
 def pooled_estimate(side: Sequence[Observation], shares: bool, confidence: float = 0.95) -> Estimate:

@@ -154,10 +154,8 @@ class KumoSuite(KumoSettings, Suite):
             yield from paper_tables(list(join_runs(run.plan, ledger)))
         if section == "scores":
             yield from score_kumo(run.plan, ledger)
-            yield from published_tables(
-                *(self.name, "KUMO", run_cells(join_runs(run.plan, ledger)), self._conditions),
-                *(run.settings, run.stored_names),
-            )
+            cells = run_cells(join_runs(run.plan, ledger))
+            yield from published_tables(self.name, "KUMO", cells, self._conditions, run.settings, run.stored_names)
         if section == "diagnostics":
             yield from diagnose_kumo(run.plan, ledger)
             yield from effect_tables(run)
