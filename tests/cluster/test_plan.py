@@ -14,6 +14,7 @@ from cluster.models.memory import fit_on
 from cluster.models.table import gpus
 from cluster.models.table import rows as models
 from cluster.observe.performance import TIMINGS
+from cluster.observe.run_status import _money
 from cluster.suite_commands.kumo import stages, transcripts
 from evals.ledger.records import plan_to_table
 from evals.ledger.run_data import RunData
@@ -199,6 +200,10 @@ def test_labels_that_are_only_scored_cost_one_token_each(monkeypatch):
     assert rows["cost, full-length replies"] == money(tokens * 10 / 1e6)
     run = RunData.of_tables(plan_to_table(made.plan), pa.table({}), yaml.safe_load(made.config))
     assert money(planned_cost(run, labels_only=True)) == rows["cost, full-length replies"]
+    status = _money(SimpleNamespace(data=run, config=run.settings))
+    assert status == f"cost: scored {money(0)}, planned {rows['cost, full-length replies']}"
+    elsewhere = {**run.settings, "suite": {"type": "not_installed_here"}}
+    assert _money(SimpleNamespace(data=run, config=elsewhere)).endswith(money(tokens * 16_000 * 10 / 1e6))
 
 
 def test_a_price_of_gpus_that_no_sum_could_tell_is_refused():

@@ -815,11 +815,13 @@ def test_a_win_out_of_reach_is_as_far_as_the_whole_budget():
     assert [potential(steps, 20) for steps in (0, 5, 20, 30, math.inf)] == [0.0, -0.25, -1.0, -1.0, -1.0]
 
 
-def test_the_hash_of_a_game_tells_levels_apart_and_no_modes():
+def test_the_hash_of_a_game_tells_suites_tasks_levels_and_seeds_apart_and_no_modes():
     suite = KidGymSuite(tasks=("CL",), levels=(1,), modes=("zero_shot",), episodes=1)
     one = suite.plan()[0]
     assert seed_hash(suite, one) == seed_hash(suite, dataclasses.replace(one, mode="cot", repeat=3, player="other"))
-    assert len({seed_hash(suite, dataclasses.replace(one, level=level)) for level in ("1", "2", "3")}) == 3
+    others = [{"level": "2"}, {"level": "3"}, {"task": "SE"}, {"suite": "other"}, {"seed": one.seed + 1}]
+    hashes = [seed_hash(suite, dataclasses.replace(one, **other)) for other in ({}, *others)]
+    assert len(set(hashes)) == len(hashes)
 
 
 @pytest.mark.parametrize("name", ["kumo", "kumo_likely"])
