@@ -16,8 +16,9 @@ from cluster.models.table import rows as models
 from cluster.observe.performance import TIMINGS
 from cluster.observe.run_status import _money
 from cluster.suite_commands.kumo import stages, transcripts
-from evals.ledger.records import plan_to_table
+from evals.ledger.records import plan_to_table, records_to_table
 from evals.ledger.run_data import RunData
+from evals.suite import ledger_columns
 from evals.summary.cost import money, planned_cost
 
 SMALL = [
@@ -198,7 +199,8 @@ def test_labels_that_are_only_scored_cost_one_token_each(monkeypatch):
     tokens = rows["completion tokens, full-length replies"]
     assert tokens == rows["expected model calls"] > 0
     assert rows["cost, full-length replies"] == money(tokens * 10 / 1e6)
-    run = RunData.of_tables(plan_to_table(made.plan), pa.table({}), yaml.safe_load(made.config))
+    nothing_played = records_to_table([], ledger_columns(made.suite))
+    run = RunData.of_tables(plan_to_table(made.plan), nothing_played, yaml.safe_load(made.config))
     assert money(planned_cost(run, labels_only=True)) == rows["cost, full-length replies"]
     status = _money(SimpleNamespace(data=run, config=run.settings))
     assert status == f"cost: scored {money(0)}, planned {rows['cost, full-length replies']}"
