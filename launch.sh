@@ -24,15 +24,16 @@ say() { printf 'raycade: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
 find_python() {
-    local candidate
-    for candidate in ${RAYCADE_PYTHON:-python3.11 python3.12 python3 python}; do
+    local candidate candidates=(python3.11 python3.12 python3 python)
+    if [[ -n ${RAYCADE_PYTHON:-} ]]; then candidates=("$RAYCADE_PYTHON"); fi
+    for candidate in "${candidates[@]}"; do
         if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' \
             2>/dev/null; then
             printf '%s' "$candidate"
             return
         fi
     done
-    die "needs Python 3.11 or 3.12 with its venv module; tried ${RAYCADE_PYTHON:-python3.11 python3.12 python3 python}." \
+    die "needs Python 3.11 or 3.12 with its venv module; tried ${candidates[*]}." \
         "Install it (Debian and Ubuntu: python3 and python3-venv), or set RAYCADE_PYTHON=/path/to/python"
 }
 

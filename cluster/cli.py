@@ -177,6 +177,9 @@ def _main(words: list[str]) -> int:
     except BrokenPipeError:
         streams.give_up(sys.stdout)  # who read it has seen enough
     except OSError as error:  # a full disk, a path that is too long, a folder without write permission
+        if error.errno == errno.ENOENT and _current_folder_is_gone():
+            _tell("the current folder has been deleted or moved; change to one that is there (`cd`), and try again")
+            return BAD_INPUT
         _tell(str(error))
         # The place that was named is wrong, or not this user's.
         code = BAD_INPUT if error.errno in _WRONG_PLACE else RUN_FAILED
@@ -184,6 +187,15 @@ def _main(words: list[str]) -> int:
         print("interrupted", file=sys.stderr)
         code = INTERRUPTED
     return code
+
+
+def _current_folder_is_gone() -> bool:
+    """Whether somebody has removed the folder that the shell stands in, also where a new one has its name."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def parser_for(command: str) -> Parser:

@@ -47,6 +47,16 @@ def test_without_a_suitable_python_it_names_the_required_version(fresh: Path) ->
     assert "/usr/bin/false" in done.stderr
 
 
+def test_a_python_may_lie_in_a_folder_whose_name_has_spaces(fresh: Path) -> None:
+    program = fresh.parent / "my python*" / "python3"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\ncase "$*" in *venv*ensurepip*) exit 0 ;; *) echo "called with $*"; exit 3 ;; esac\n')
+    program.chmod(0o755)
+    done = launch(fresh, RAYCADE_PYTHON=str(program), RAYCADE_BUILD="cpu")
+    assert "needs Python" not in done.stderr
+    assert f"called with -m venv {fresh.parent}/.venv" in done.stdout
+
+
 def test_an_unknown_build_is_named(fresh: Path) -> None:
     done = launch(fresh, RAYCADE_BUILD="tpu")
     assert done.returncode == 1

@@ -19,7 +19,7 @@ from cluster.engines.batch.store import journal_of
 from cluster.errors import UserError
 from cluster.stopping.registration import KEPT_AS, joined_registration
 from cluster.storage.durable import write_durably
-from cluster.storage.provenance import mixtures
+from cluster.storage.provenance import check_room, mixtures
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.shard import part_of, read_shard
 from cluster.storage.spending import MergedPart, Spending, check_journal, write_spending
@@ -104,6 +104,8 @@ def _merge(target: Path, sources: Sequence[Path]) -> Joined:
     warnings += unregistered
     config = {**runs[0].config, "shard": None, "run_dir": str(directory.path)}
     _check_endings(runs)
+    sessions = _joined_sessions(runs)
+    check_room(directory.path, sessions)
     directory.claim()
     try:
         _check_unchanged(directory, begun)
@@ -119,7 +121,6 @@ def _merge(target: Path, sources: Sequence[Path]) -> Joined:
         spending = _joined_spending(directory, others)
         if spending.total and spending != directory.spending:
             write_spending(directory.path, spending)
-        sessions = _joined_sessions(runs)
         if sessions != directory.sessions:
             directory.write_sessions(sessions)
         for run in others:

@@ -18,9 +18,12 @@ from cluster.errors import UserError
 from cluster.storage.durable import write_durably
 from cluster.storage.surroundings import differences, surroundings
 from envs.files import FileError, read_json
+from envs.files.regular import MOST_BYTES
 
 MOST_SESSIONS = 10_000
 """Times that a run may have been started."""
+ROOM_FOR_ENGINES = 2**20
+"""Bytes of ``versions.json`` that no start takes: a session's engines note what they are, and its end."""
 VERSIONS = "versions.json"
 
 PACKAGES = (
@@ -115,9 +118,30 @@ def _noted_by_engines(sessions: Sequence[Mapping[str, Any]], name: str) -> set[s
     return found
 
 
+def check_room(run_dir: Path, sessions: Sequence[Mapping[str, Any]]) -> None:
+    """See that so many sessions can be noted and read again, with room for what their engines say of themselves.
+
+    Raises:
+        UserError: they are too many, or take too many bytes.
+    """
+    path = run_dir / VERSIONS
+    size = len(_as_bytes(sessions))
+    most = MOST_BYTES - ROOM_FOR_ENGINES
+    if len(sessions) > MOST_SESSIONS or size > most:
+        raise UserError(
+            f"{path}: would hold {len(sessions):,} sessions, one for each start, in {size:,} bytes, where at most "
+            f"{MOST_SESSIONS:,} sessions in {most:,} bytes are read; reports of this run still work. Play the rest in another "
+            "run_dir"
+        )
+
+
+def _as_bytes(sessions: Sequence[Mapping[str, Any]]) -> bytes:
+    return (json.dumps(sessions, indent=2, ensure_ascii=False) + "\n").encode()
+
+
 def write_versions(run_dir: Path, sessions: Sequence[Mapping[str, Any]]) -> None:
     """Replace the sessions that are noted."""
-    write_durably(run_dir / VERSIONS, (json.dumps(sessions, indent=2, ensure_ascii=False) + "\n").encode())
+    write_durably(run_dir / VERSIONS, _as_bytes(sessions))
 
 
 def read_versions(run_dir: Path) -> list[dict[str, Any]]:

@@ -202,10 +202,15 @@ class RunDirectory(Run):
             retry: If the session plays failed episodes again: the first session that did so on the same command, empty if
                 this one is the first; see ``provenance.unfinished_retry``.
             commit: Of the model's files, where it is known.
+
+        Raises:
+            UserError: the run has been started too often.
         """
         session = provenance.new_session(config, retry, commit)
+        sessions = [*self.sessions, session]
+        provenance.check_room(self.path, sessions)
         self.session = session["id"]
-        self.write_sessions([*self.sessions, session])
+        self.write_sessions(sessions)
 
     def complete_session(self, session_id: str) -> None:
         """Note that a session left nothing to play."""

@@ -28,6 +28,19 @@ def run_here(capsys, *arguments: str) -> tuple[int, str, str]:
     return ended.value.code, output.out, output.err
 
 
+def test_a_current_folder_that_was_deleted_is_named(capsys, monkeypatch, tmp_path):
+    folder = tmp_path / "deleted"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    folder.mkdir()  # a new one of the same name is another folder
+    code, _, err = run_here(capsys, "plan", "suite=kidgym", "model=random")
+    assert (code, err) == (
+        2,
+        "error: the current folder has been deleted or moved; change to one that is there (`cd`), and try again\n",
+    )
+
+
 @pytest.mark.parametrize("words", ["--help", "run --help", "plan --help", "report --help", "kumo --help", "new --help"])
 def test_help_does_not_wait_for_libraries_that_compute_or_serve(words):
     script = (

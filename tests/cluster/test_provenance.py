@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from cluster.errors import UserError
 from cluster.storage import provenance
 from cluster.storage.provenance import (
     read_versions,
@@ -52,6 +53,18 @@ def test_a_retry_names_the_session_that_began_it(tmp_path, now):
     assert unfinished_retry(read_versions(tmp_path)) == (first, second)
     complete_session(tmp_path, second)
     assert unfinished_retry(read_versions(tmp_path)) == ()
+
+
+@pytest.mark.parametrize("limit", ["MOST_SESSIONS", "MOST_BYTES"])
+def test_a_run_that_was_started_too_often_is_not_started_and_can_still_be_read(tmp_path, now, monkeypatch, limit):
+    for _ in range(3):
+        begin_session(tmp_path, {"suite": "x"})
+    size = (tmp_path / provenance.VERSIONS).stat().st_size
+    most = {"MOST_SESSIONS": 3, "MOST_BYTES": size + 50 + provenance.ROOM_FOR_ENGINES}
+    monkeypatch.setattr(provenance, limit, most[limit])
+    with pytest.raises(UserError, match="would hold 4 sessions, one for each start"):
+        begin_session(tmp_path, {"suite": "x"})
+    assert len(read_versions(tmp_path)) == 3
 
 
 def test_versions_are_of_python_the_source_and_the_packages_that_are_there(monkeypatch):

@@ -824,20 +824,38 @@ def test_the_hash_of_a_game_tells_suites_tasks_levels_and_seeds_apart_and_no_mod
     assert len(set(hashes)) == len(hashes)
 
 
+def trained_on(suite, path):
+    """Note all games of a suite's plan as trained on."""
+
+    async def line(episode):
+        content = await EvaluationGames(suite).content_of(suite, episode, await suite.first_turn(episode))
+        return f"{seed_hash(suite, episode)} {content}\n"
+
+    games = [episode for episode in suite.plan() if episode.repeat == 0]
+    path.write_text("".join(asyncio.run(line(episode)) for episode in games))
+
+
+@pytest.mark.parametrize(("written", "read"), [("direct", "chain"), ("chain", "direct")])
+def test_puzzles_are_known_as_trained_on_by_whichever_of_their_questions(written, read, tmp_path):
+    settings = {"configurations": ["center_single"], "puzzles": 2, "priors": ["none"], "sweep": False, "reply": "text"}
+    suites = {subtask: suite_of("multistar", {**settings, "subtask": subtask}) for subtask in ("direct", "chain")}
+    trained_on(suites[written], tmp_path / "trained")
+    assert asyncio.run(trained_games(suites[read], tmp_path / "trained")) == (2, 2)
+    others = suite_of("multistar", {**settings, "subtask": read, "seeds": "training:1"})
+    assert asyncio.run(trained_games(others, tmp_path / "trained")) == (0, 2)
+
+
 @pytest.mark.parametrize("name", ["kumo", "kumo_likely"])
 def test_games_of_a_level_with_two_names_are_known_as_trained_on_under_either(name, tmp_path):
     settings = {"domains": ["medical"], "tasks_per_domain": 3}
     suites = {level: suite_of(name, {**settings, "difficulties": [level]}) for level in ("easy", "4x6", "5x6")}
-
-    async def line(suite, episode):
-        content = await EvaluationGames(suite).content_of(suite, episode, await suite.first_turn(episode))
-        return f"{seed_hash(suite, episode)} {content}\n"
+    if name == "kumo":
+        suites["by its size"] = suite_of(name, {**settings, "truths": 4, "actions": 6})
 
     for written, of_another_size in (("4x6", "5x6"), ("easy", "5x6")):
         path = tmp_path / written
-        games = [episode for episode in suites[written].plan() if episode.repeat == 0]
-        path.write_text("".join(asyncio.run(line(suites[written], episode)) for episode in games))
-        for read in ("easy", "4x6"):
+        trained_on(suites[written], path)
+        for read in suites.keys() - {"5x6"}:
             assert asyncio.run(trained_games(suites[read], path)) == (3, 3), (written, read)
         assert asyncio.run(trained_games(suites[of_another_size], path)) == (0, 3)
 

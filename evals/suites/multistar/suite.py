@@ -125,6 +125,10 @@ class MultiStarSuite(MultiStarSettings, Suite):
         """Accuracy by stage, prior, attribute and size, and the weights of the questions before."""
         return multistar_figures(self._answers(run), self.subtask, run.stored_names)
 
+    def level_of_games(self, level: str) -> str:
+        """A puzzle is one game, by whichever of its questions it is asked about: the direct set and the chain share some."""
+        return "puzzle"
+
     def measures(self, run: RunData, player: str) -> Iterable[Measure]:
         """Accuracy and MSEval of the questions."""
         return answer_measures(self._answers(run), player)

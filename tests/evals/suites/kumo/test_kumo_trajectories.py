@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 import yaml
 
+import envs.kumo
 from cluster.cli import main
 from envs.kumo import OptimalSearch, Task, domain_from, generate_tasks, structured_sources
 from evals.suite import play_episode
@@ -32,6 +33,7 @@ from examples.kumo_lora.verl_reward import compute_score
 from tests.golden import check_golden, digest
 
 PART = "reptiles@in"
+DOMAINS = Path(envs.kumo.__file__).parent / "domains"
 TIED = structured_sources({"truths": 12, "actions": 10, "states": 2, "density": 0.25, "domains": 1}, ())[0]
 """A drawn domain, in which equally good tests are common."""
 
@@ -489,6 +491,17 @@ def run(*words):
     with pytest.raises(SystemExit) as end:
         main(["kumo", "lab", *map(str, words)])
     return end.value.code
+
+
+def test_a_domain_by_its_name_and_by_its_file_is_one(tmp_path, capsys):
+    file = tmp_path / "medical.yaml"
+    file.write_bytes((DOMAINS / "medical.yaml").read_bytes())
+    assert run("trajectories", tmp_path / "new.jsonl", "medical", file, "--count", "2") == 2
+    assert "has the truths and tests of medical" in capsys.readouterr().err
+    assert not (tmp_path / "new.jsonl").exists()
+    [row] = next(trajectories(Recipe("medical", count=1), processes=1))
+    found = check([row, other(row, domain=str(file))], processes=1)
+    assert (found.tasks, found.problems) == (1, ["row 2: is row 1 once more"])
 
 
 def test_former_names_of_commands_work_with_a_notice(capsys):

@@ -52,8 +52,8 @@ def check(rows: Iterable[Row], processes: int | None = None) -> Checked:
     """By task and play, the first row with it."""
     for results in in_order(_check_rows, enumerate(rows, 1), processes):
         for number, row, won, problem in results:
-            # as text: a file may hold anything, also what has no hash
-            task = repr((row["domain"], row["level"], row["seed"], row["index"]))
+            # What it holds, as text: a domain may have several names, and a file may hold anything, also what has no hash.
+            task = repr(row["task"])
             tasks.add(task)
             first = places.setdefault(f"{task}, {row['play']!r}", number)
             if first < number:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from envs.disk import exit_code
@@ -86,7 +86,7 @@ def main(options: argparse.Namespace) -> int:
 def _make(options: argparse.Namespace) -> int:
     form = FORMS[options.format]
     trajectory_file.check_new(options.out, form.kinds)
-    recipes = [_recipe(options, domain) for domain in dict.fromkeys(options.domains)]
+    recipes = [_recipe(options, domain) for domain in _each_once(options.domains)]
     for recipe in recipes:
         print(_described(recipe.domain))
     rows = tasks = tests = 0
@@ -114,6 +114,23 @@ def _make(options: argparse.Namespace) -> int:
     )
     print(f"tests of perfect play: {tests / rows:.2f} taken on average, {expected / rows:.2f} expected")
     return 0
+
+
+def _each_once(names: Sequence[str]) -> list[str]:
+    """The names of domains, one that is repeated once.
+
+    Raises:
+        ValueError: two different names are of one domain, by its name and by its file: its tasks would be written twice.
+    """
+    found: dict[tuple[object, ...], str] = {}
+    for name in dict.fromkeys(names):
+        domain = domain_of(name)
+        first = found.setdefault((domain.truths, domain.actions), name)
+        if first != name:
+            raise ValueError(
+                f"{name}: has the truths and tests of {first}; its tasks would be the same, so name one of them"
+            )
+    return list(found.values())
 
 
 def _recipe(options: argparse.Namespace, domain: str) -> Recipe:
