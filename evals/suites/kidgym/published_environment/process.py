@@ -23,6 +23,8 @@ _MOST_ANSWER: Final = 32 * 2**20
 _GRACE: Final = 15.0
 """Seconds that an answer may be late before the process is ended from outside."""
 _START: Final = 60.0
+_READ_OUT: Final = 2.0
+"""Seconds that an ended process's last words may take to be read; its games may hold the pipe."""
 _TRIES: Final = 4
 """Of an action whose process ends meanwhile, though not by this action."""
 _PASSED_ON: Final = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR", "VIRTUAL_ENV")
@@ -205,7 +207,7 @@ class EnvironmentProcess:
             raise _EndedError(f"{self.checkout}: no answer within {self.seconds} seconds", ended_by or signal.SIGKILL)
         if ended_by == signal.SIGKILL:
             raise _EndedError(f"{self.checkout}: the environment was killed, perhaps for want of memory", ended_by)
-        said = self._complaints.last
+        said = self._complaints.last_line()
         because = f" ({said})" if said else ""
         raise _EndedError(f"{self.checkout}: the environment ended{because}; run by {self.python}", ended_by)
 
@@ -237,16 +239,22 @@ class _LastLines:
     """Reads what a process writes to its standard error, so that it never waits, and keeps the last line."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self.last = ""
+        self._last = ""
         self._process = process
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def last_line(self) -> str:
+        """The last line of a process that has ended: all is read first, unless another process keeps the pipe open."""
+        self._reader.join(_READ_OUT)
+        return self._last
 
     def _read(self) -> None:
         assert self._process.stderr
         with self._process.stderr as pipe:
             while line := pipe.readline(4096):
                 if text := line.decode(errors="replace").strip():
-                    self.last = "".join(c for c in text if c.isprintable())[:300]
+                    self._last = "".join(c for c in text if c.isprintable())[:300]
 
 
 class PublishedGame:

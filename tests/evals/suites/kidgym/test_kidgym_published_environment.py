@@ -29,11 +29,13 @@ from evals.suite import plan_for, play_episode
 from evals.suites.kidgym import KidGymSuite
 from evals.suites.kidgym.published_environment.play import PublishedGameFailed, play_published, process_of
 from evals.suites.kidgym.published_environment.process import (
+    CannotStartError,
     EnvironmentProcess,
     PublishedEnvironmentError,
     PublishedGame,
     Seen,
     _EndedError,
+    _LastLines,
 )
 from evals.suites.kidgym.published_environment.recording import (
     game_seed,
@@ -238,6 +240,23 @@ async def test_what_the_machine_lacks_is_told_apart_from_a_game_that_fails(tmp_p
         await play_published(game, None, process, None, None, None)
     assert type(caught.value) is kind and caught.value.kind == "suite"
     process.close()
+
+
+def test_the_last_words_of_a_process_are_read_before_its_end_is_told(tmp_path, monkeypatch):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho no gymnasium >&2\n")
+    python.chmod(0o755)
+    read = _LastLines._read
+
+    def read_late(self):
+        self._process.wait()
+        time.sleep(0.1)  # another thread goes first
+        read(self)
+
+    monkeypatch.setattr(_LastLines, "_read", read_late)
+    process = EnvironmentProcess(str(tmp_path), str(python), seconds=100)
+    with pytest.raises(CannotStartError, match=re.escape("the environment ended (no gymnasium)")):
+        process.start()
 
 
 async def test_a_picture_that_cannot_be_stored_is_no_fault_of_its_game(tmp_path, monkeypatch):
