@@ -151,6 +151,7 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
             raise UserError(f"run_dir={directory.path}: another driver has just begun a run here; start this one again")
         _check_spending(settings.model, directory)
         directory.begin(settings.plan, {"config.yaml": settings.config})
+        _warn_of_name(directory, config.get("name"))
         replica = settings.model.replica
         stats = RunStatistics(
             gpus=replica.gpus * replica.nodes if settings.model.engine else 0.0,
@@ -236,6 +237,14 @@ def _check_answering(model: ModelSettings, run: Run, config: Mapping[str, Any]) 
                 f"model.engine.{name}={asked}: this run started with {there}, and another endpoint may serve another "
                 f"model; use the original setting, or another run_dir than {run.path}"
             )
+
+
+def _warn_of_name(run: Run, asked: str | None) -> None:
+    """Say that a run keeps the name it began with."""
+    name = run.config.get("name")
+    if asked is not None and asked != name:
+        began = f"is called {name}" if name else "began without a name"
+        warn(f"name={asked}: has no effect, as {run.path} {began}; `report --names` gives other labels")
 
 
 def _check_spending(model: ModelSettings, run: Run) -> None:

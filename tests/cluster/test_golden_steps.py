@@ -49,7 +49,8 @@ def raising(said, name, error):
 
 def test_steps_of_a_run(said, monkeypatch):
     names = "check_environment check_inline _check_answering make_tracker _check_spending agreed_rule keep _print_resume_status"
-    names += " _check_versions first_of_retry _complete score_run final_results unscored_results _send_again tracked_id"
+    names += " _warn_of_name _check_versions first_of_retry _complete score_run"
+    names += " final_results unscored_results _send_again tracked_id"
     broken = UserError("no rule")
     for name, changed in {
         "plain": {},

@@ -87,6 +87,18 @@ def test_the_endpoint_that_a_run_began_with_is_its_endpoint(tmp_path):
             check(began, asked)
 
 
+@pytest.mark.parametrize(("began", "kept"), [("A", "is called A"), (None, "began without a name")])
+def test_a_run_keeps_the_name_it_began_with(began, kept, tmp_path, capsys):
+    def play(asked):
+        name = [] if asked is None else [f"name={asked}"]
+        run(load_settings([*SMALL, "model=random", f"run_dir={tmp_path / 'run'}", *name]))
+        return capsys.readouterr().err
+
+    assert "name=" not in play(began) + play(began) + play(None)
+    assert f"name=B: has no effect, as {tmp_path / 'run'} {kept}" in play("B")
+    assert Run(tmp_path / "run").config["name"] == began
+
+
 @pytest.mark.slow
 def test_built_in_players_alone_play_without_ray(monkeypatch, tmp_path):
     monkeypatch.setattr(module.actors, "start_ray", lambda cluster: pytest.fail("Ray was started"))
