@@ -160,8 +160,9 @@ def _given(model: Mapping[str, Any], root: Mapping[str, Any]) -> dict[str, tuple
 def _engine(engine: dict[str, Any], given: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
     """The engine's settings, checked; among them those that have a place elsewhere, if they are set."""
     cls = class_of("model.engine", engine)
+    elsewhere = {name: value for name, (_, value) in given.items() if value and name in settings_of(cls)}
     # First: the messages of later checks quote settings, which may be secrets.
-    ask_class(cls, "check_settings", engine)
+    ask_class(cls, "check_settings", {**engine, **elsewhere})
     check_section("model.engine", engine, given=GIVEN)
     engine = dict(engine)
     for name, (place, value) in given.items():

@@ -152,7 +152,8 @@ class BatchConnection(ClientConnection):
             answer = await asyncio.shield(future)
         if "data" not in answer:
             words = clean(str(answer["error"]), self._secrets)
-            raise EndpointError(words[:500], int(answer["status"]), words=words)
+            named = str(answer.get("param", ""))
+            raise EndpointError(words[:500], int(answer["status"]), words=words, param=named)
         return answer["data"]
 
     async def close(self) -> None:

@@ -25,7 +25,8 @@ CLOCKS_APART = 86400.0
 """Seconds by which this machine's clock and the provider's may differ: one that is not found is sent again, and paid again."""
 
 Answers = dict[str, Mapping[str, Any]]
-"""By turn: ``{"data": ...}``, or ``{"error": ..., "status": ...}``; under ``NOBODY`` what may answer any turn."""
+"""By turn: ``{"data": ...}``, or ``{"error": ..., "status": ...}``, perhaps with the ``param`` that the error names; under
+``NOBODY`` what may answer any turn."""
 DIGITS_OF_KEY = 16
 """Of a job's key, in the ids of its turns where jobs have no names; an id has at most 64 characters."""
 NOBODY = ""
@@ -347,4 +348,6 @@ def _gemini_status(error: Any) -> int:
 
 def _error(status: int, body: str) -> Mapping[str, Any]:
     """A turn's error; its words are cleaned again, with the secrets, where they are read."""
-    return {"error": error_from(status, {}, body, ()).words, "status": status}
+    error = error_from(status, {}, body, ())
+    named = {"param": error.param} if error.param else {}
+    return {"error": error.words, "status": status, **named}

@@ -80,7 +80,10 @@ class AnthropicEngine(ProviderEngine):
 
     async def ask(self, body: Mapping[str, Any]) -> Any:
         """One message, as a stream: a connection that says nothing for minutes is cut by what lies between."""
-        async with self._client.messages.stream(**body, extra_body=self.extra_body) as stream:
+        # The client has keywords for few parameters only, and passes all others on.
+        keywords = {name: body[name] for name in ("model", "max_tokens", "messages")}
+        others = {name: value for name, value in body.items() if name not in keywords}
+        async with self._client.messages.stream(**keywords, extra_body={**others, **(self.extra_body or {})}) as stream:
             began = False
             try:
                 async for event in stream:

@@ -58,6 +58,8 @@ def endpoint_error(caught: Exception, secrets: Collection[str], status_of: Statu
         # botocore found the request wrong, or could not sign it: what concerns the login concerns all requests
         status = 401 if LOGIN.search(type(caught).__name__) else 400
         return EndpointError(f"no request was sent: {why}", status)
+    if isinstance(caught, TypeError) and "unexpected keyword argument" in str(caught):
+        return EndpointError(f"no request was sent: {why}", 400)  # this version of the client takes no such parameter
     names = set[str]()
     for cause in _causes(caught):
         names |= {cls.__name__ for cls in type(cause).__mro__}

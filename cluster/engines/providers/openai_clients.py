@@ -38,6 +38,8 @@ class OpenAIClientEngine(ProviderEngine):
     headers_variable: ClassVar[str] = "OPENAI_CUSTOM_HEADERS"
     url: ClassVar[str] = "https://api.openai.com/v1"
     batches: ClassVar[str] = "cluster.engines.batch.formats:OpenAIBatches"
+    chat_tells_thoughts: ClassVar[bool] = False
+    """Whether a chat completion holds what the model thought, in a form that can be sent back."""
     sampled: ClassVar[Mapping[str, str]] = {name: name for name in _CHAT_NAMES}
 
     api_key_env: str | None = "OPENAI_API_KEY"
@@ -55,6 +57,24 @@ class OpenAIClientEngine(ProviderEngine):
             label_scores=chat and not thinks,
             without_labels="only model.engine.api=chat gives them, of models that do not think",
         )
+
+    @classmethod
+    def check_settings(cls, settings: Mapping[str, Any]) -> None:
+        """As ``Engine.check_settings``: thoughts are kept only where they can be had."""
+        super().check_settings(settings)
+        if not settings.get("keeps_reasoning"):
+            return
+        if settings.get("api", cls.api) == "chat":
+            if not cls.chat_tells_thoughts:
+                raise ValueError(
+                    "history.reasoning=kept: chat completions tell no thoughts; model.engine.api=responses"
+                )
+        elif settings.get("batch") and settings.get("effort") is None:
+            # Directly, a request that is refused for asking for thoughts is sent again without.
+            raise ValueError(
+                "history.reasoning=kept: a batch must know whether the model thinks: set model.engine.effort for one that "
+                "does, else history.reasoning=dropped"
+            )
 
     def __post_init__(self) -> None:
         """As ``ProviderEngine``."""
@@ -289,6 +309,7 @@ class OpenRouterEngine(OpenAIClientEngine):
     key_variable: ClassVar[str] = "OPENROUTER_API_KEY"
     url: ClassVar[str] = "https://openrouter.ai/api/v1"
     cost_is_told: ClassVar[bool] = True
+    chat_tells_thoughts: ClassVar[bool] = True
     sampled: ClassVar[Mapping[str, str]] = {
         name: name for name in (*_CHAT_NAMES, "top_k", "min_p", "repetition_penalty")
     }

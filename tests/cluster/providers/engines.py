@@ -10,9 +10,12 @@ from evals.types import message
 SETTINGS = {
     "anthropic": (AnthropicEngine, {"model": "claude-opus-5", "effort": "high"}),
     "responses": (OpenAIClientEngine, {"model": "gpt-5.6", "effort": "low"}),
-    "chat": (OpenAIClientEngine, {"model": "gpt-5.6", "api": "chat"}),
+    "chat": (OpenAIClientEngine, {"model": "gpt-5.6", "api": "chat", "keeps_reasoning": False}),
     "azure": (AzureEngine, {"model": "my-deployment", "effort": "low"}),
-    "azure_dated": (AzureEngine, {"model": "my-deployment", "api": "chat", "api_version": "2024-10-21"}),
+    "azure_dated": (
+        AzureEngine,
+        {"model": "my-deployment", "api": "chat", "api_version": "2024-10-21", "keeps_reasoning": False},
+    ),
     "openrouter": (OpenRouterEngine, {"model": "some/model", "effort": "low"}),
     "gemini": (GeminiEngine, {"model": "gemini-3.6-flash", "effort": "low"}),
     "bedrock": (BedrockEngine, {"model": "us.anthropic.claude-opus-5-v1:0", "thinking_tokens": 2000, "cache": True}),

@@ -35,6 +35,7 @@ from cluster.engines.batch.formats import (
     GeminiBatches,
     JobFailedError,
     OpenAIBatches,
+    _openai_answer,
 )
 from cluster.engines.batch.store import Store
 from cluster.engines.providers import connection as client_connection
@@ -641,6 +642,19 @@ def test_a_failed_attempt_has_another_id_than_the_next_one(tmp_path):
     store.answered({first: {"error": "expired", "status": 0}})
     assert store.turn_id("episode-0", {"x": 1}) != first == store.turn_id("episode-0", {"x": 1})[:-1] + "0"
     assert Store.open(tmp_path).turn_id("episode-0", {"x": 1}).endswith("-1")
+
+
+async def test_the_parameter_that_a_refused_turn_names_is_told(jobs):
+    body = {"error": {"message": "Not with this model.", "param": "include"}}
+    line = json.dumps({"custom_id": "a", "response": {"status_code": 400, "body": body}})
+    _, refused = _openai_answer(line.encode())
+    through = jobs.connect()
+    turn = through.store.turn_id("a-0", {"say": "a"})
+    through.store.answered({turn: refused})
+    with pytest.raises(EndpointError, match="Not with this model") as error:
+        await through._answer_of(turn, {"say": "a"})
+    assert error.value.named({"include", "store"}) == ["include"]
+    await through.close()
 
 
 def test_batches_of_a_provider_without_any_are_refused_when_planning():

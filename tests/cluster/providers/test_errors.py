@@ -297,6 +297,16 @@ def test_what_botocore_refuses_to_send_is_free_and_what_concerns_the_login_ends_
     assert free["ParamValidationError"] == (True, "refused"), "of this request only"
 
 
+def test_what_this_version_of_a_client_does_not_take_is_free_and_named():
+    async def stream(self, *, model):
+        pass
+
+    with pytest.raises(TypeError) as caught:
+        stream(None, model="m", top_k=3)
+    error = endpoint_error(caught.value, (), lambda status, words: status)
+    assert (error.status, error.may_cost, error.named({"model", "top_k"})) == (400, False, ["top_k"])
+
+
 @pytest.mark.parametrize("name", SETTINGS)
 async def test_a_request_that_got_no_connection_in_time_is_free(stub, deaf_url, name):
     made = engine(name, SimpleNamespace(url=deaf_url), timeout_seconds=1.5)
@@ -384,6 +394,30 @@ def test_thoughts_go_back_where_the_run_keeps_reasoning():
     for history, kept in (("dropped", False), ("kept", True)):
         settings = load_settings([*PLAN, "model=anthropic", "model.engine.model=m", f"history.reasoning={history}"])
         assert settings.model.engine.get("keeps_reasoning", False) is kept
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "said"),
+    [
+        ("openai_client", ["api=chat"], "chat completions tell no thoughts"),
+        ("azure", ["api=chat", "base_url=https://me.example.com"], "chat completions tell no thoughts"),
+        ("openai_client", ["batch=true"], "a batch must know whether the model thinks"),
+        ("openai_client", ["batch=true", "effort=low"], ""),
+        ("openai_client", ["batch=true", "effort=none"], ""),
+        ("openai_client", [], ""),
+        ("openrouter", ["api=chat"], ""),
+        ("anthropic", ["batch=true"], ""),
+    ],
+)
+def test_thoughts_that_cannot_be_kept_are_refused_when_planning(model, settings, said):
+    words = [f"model.engine.{setting}" for setting in settings]
+    given = [*PLAN, f"model={model}", "model.engine.model=m", *words]
+    assert load_settings(given)
+    if not said:
+        assert load_settings([*given, "history.reasoning=kept"]).model.engine["keeps_reasoning"] is True
+        return
+    with pytest.raises(UserError, match=f"history.reasoning=kept: {said}"):
+        load_settings([*given, "history.reasoning=kept"])
 
 
 async def test_an_answer_in_small_pieces_is_bounded_as_a_whole():

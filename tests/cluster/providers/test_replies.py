@@ -1,9 +1,11 @@
 """Each provider's client against its format: replies, thoughts that go back with their signatures, costs, label scores."""
 
+import dataclasses
 import json
 
 import pytest
 
+from cluster.engines.base import Sampling
 from cluster.engines.providers.bedrock import _with_bytes
 from cluster.runner.model_player import request_for
 from evals.replies.reasoning import separate_reasoning
@@ -85,7 +87,7 @@ async def test_thoughts_go_back_with_their_signatures_unless_they_are_to_be_drop
 @pytest.mark.parametrize("name", SETTINGS)
 async def test_a_chat_goes_on_after_a_reply_that_was_cut_off_before_its_first_word(stub, name, keep, thinks):
     stub.say, stub.thinks = "", thinks
-    made = engine(name, stub, keeps_reasoning=keep)
+    made = engine(name, stub, keeps_reasoning=keep and name in THINKING)
     first = request()
     assert (await made.complete(first)).text == ""
     stub.issued.clear()
@@ -104,6 +106,40 @@ async def test_thoughts_of_a_model_that_thinks_by_itself_go_back_encrypted_or_no
     await made.complete(request(turn=1, chat=(*first.chat, message("assistant", "A"), message("user", "More."))))
     assert ("gAAA1" in json.dumps(stub.bodies[-1])) is goes_back
     assert stub.wrong == []
+
+
+DRAWN = {
+    "temperature": 0.37,
+    "top_p": 0.83,
+    "top_k": 17,
+    "min_p": 0.07,
+    "presence_penalty": 0.21,
+    "frequency_penalty": 0.31,
+    "repetition_penalty": 1.29,
+    "stop": ("END OF REPLY",),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+async def test_whatever_changes_how_a_model_draws_reaches_it_or_is_refused(stub, name):
+    def values(data):
+        if isinstance(data, dict):
+            data = list(data.values())
+        return [value for part in data for value in values(part)] if isinstance(data, list) else [data]
+
+    unthinking = {setting: None for setting in ("effort", "thinking_tokens") if setting in SETTINGS[name][1]}
+    taken = {}
+    for setting, value in DRAWN.items():
+        try:
+            made = engine(name, stub, Sampling(**{"temperature": 1.0, setting: value}), **unthinking)
+        except ValueError as refused:
+            assert setting in str(refused)
+            continue
+        assert (await made.complete(request())).text == "A"
+        sent = value[0] if setting == "stop" else value
+        taken[setting] = sent in values(stub.bodies[-1])
+    assert {"temperature", "top_p"} <= taken.keys() and all(taken.values()), taken
+    assert set(DRAWN) == {field.name for field in dataclasses.fields(Sampling)} - {"max_tokens", "extra"}
 
 
 async def test_a_model_that_does_not_think_is_asked_for_thoughts_only_once(stub):
