@@ -223,7 +223,7 @@ def test_labels_are_compared_with_the_reference_step_by_step(said, monkeypatch, 
     own = SimpleNamespace(rendered=lambda chat: {"prompt": "PROMPT"}, engine_input=engine_input)
     own.label_tokens = said.calls("label_tokens", [3, 1, 0, 2])
     engine = SimpleNamespace(complete=complete, _chat=own)
-    reference = Values([-2.25, -1.125, -3.0, -0.25])
+    reference = Values([-2.25, -1.125, -3.0, -0.125])
     floats = Values([1.5])
     floats.floats = True
 

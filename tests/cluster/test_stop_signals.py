@@ -111,6 +111,14 @@ def test_where_nobody_looks_at_the_count_the_process_leaves_at_once(left):
     assert left == [CONTINUE] * 5
 
 
+def test_a_run_counts_signals_though_the_process_would_leave_at_them_before(left):
+    stop_signals.leave_at_once()
+    with stop_signals.counted():
+        for number in SIGNALS:
+            send(number)
+        assert stop_signals.received == list(SIGNALS) and left == []
+
+
 def test_while_a_person_plays_signals_are_raised():
     before = now()
     for number in SIGNALS:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evals.analysis.compare import LOOKED_AT, Side, comparison_tables, flip_table, flips, in_one_cell
-from evals.analysis.differences import differences_table, flat_settings
+from evals.analysis.differences import _sampled_pairs, differences_table, flat_settings
 from evals.analysis.evidence import evidence_table
 from evals.analysis.forest import forest_figure
 from evals.analysis.fresh import _effort, fresh_table, suites_of_both, suites_of_other_games
@@ -281,6 +281,14 @@ def test_prompts_and_pictures_that_differ_are_found_in_what_was_shown(monkeypatc
     fine, coarse = (KidGymSuite(tasks=["CL"], levels=[1], modes=["cot"], episodes=2, resolution=r) for r in (64, 32))
     pictures = [Side(label, "oracle", run_of(suite), suite) for label, suite in (("A", fine), ("B", coarse))]
     assert any(note.startswith("Pictures differ in 2 of 2") for note in differences_table(*pictures, ()).notes)
+
+
+def test_each_game_is_looked_at_in_each_of_its_modes():
+    one = KidGymSuite(tasks=["CL"], levels=[1], modes=["zero_shot", "cot"], episodes=2)
+    first, second = run_of(one), run_of(dataclasses.replace(one, modes=["cot", "zero_shot"]))
+    both = [Side(label, "oracle", run, one) for label, run in (("A", first), ("B", second))]
+    assert len(list(_sampled_pairs(*both))) == 4
+    assert not any("differ in" in note for note in differences_table(*both, ()).notes)
 
 
 def test_parts_of_a_bundle_go_by_their_names():

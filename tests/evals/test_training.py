@@ -39,6 +39,7 @@ from evals.suites.kidgym.suite import KidGymSuite
 from evals.suites.kumo.suite import KumoSuite
 from evals.suites.multistar.suite import MultiStarSuite
 from evals.training import play
+from evals.training.command import _try_out
 from evals.training.games import EvaluationGames, TrainingGames, seed_hash, suite_of, trained_games, training_keys
 from evals.training.gymnasium_env import SuiteEnv, register_suites
 from evals.training.gymnasium_text import AnyText
@@ -453,6 +454,14 @@ def test_a_run_on_games_that_were_trained_on_says_so(tmp_path, capsys):
     command("run", *words, "suite.episodes=5", f"run_dir={tmp_path / 'run'}")
     assert "Trained on: 3 of 5 games" in command("trained-on", str(tmp_path / "run"), str(file))
     assert "Trained on: 3 of 5 games" in command("report", str(tmp_path / "run"))
+
+
+def test_a_server_that_starts_again_keeps_the_games_that_were_trained_on_before(tmp_path):
+    file = tmp_path / "trained.txt"
+    file.write_text("what an earlier server wrote\n")
+    games = TrainingGames("kidgym", tasks=["SE"], levels=[1], evaluation_games=True, trained_on=str(file))
+    asyncio.run(_try_out(games))
+    assert file.read_text() == "what an earlier server wrote\n"
 
 
 def test_trained_games_are_counted_once_by_their_seed_or_by_what_they_show(tmp_path):
