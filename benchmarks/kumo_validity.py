@@ -1,7 +1,7 @@
 """Scores of KUMO's shortcut players. Run: python -m benchmarks.kumo_validity [--domains D ...] [--tasks N] [--page].
 
-Each player plays the tasks of each domain and difficulty (N, default 50), those that draw by chance five times. ``--page``
-also writes the figures into docs/validity_kumo.md.
+Each player plays the tasks of each domain and difficulty (400 easy and 100 hard ones, or N of each), those that draw by chance
+five times. ``--page`` also writes the figures into docs/validity_kumo.md.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ PLAYERS: Mapping[str, Player] = {
     "oracle": OraclePlayer(),
 }
 BY_CHANCE = ("random", "random_tests")
+TASKS: Mapping[str, int] = {"easy": 400, "hard": 100}
 
 
 @dataclass(frozen=True)
@@ -76,13 +77,14 @@ def _row(cells: Sequence[str]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--domains", nargs="+", default=list(KumoSuite().domains))
-    parser.add_argument("--tasks", type=int, default=50)
+    parser.add_argument("--tasks", type=int)
     parser.add_argument("--page", action="store_true", help="write the figures into docs/validity_kumo.md")
     arguments = parser.parse_args()
     measured = {}
     for difficulty in DIFFICULTIES:
         for domain in arguments.domains:
-            measured[domain, difficulty] = measure(domain, difficulty, arguments.tasks)
+            tasks = arguments.tasks or TASKS[difficulty]
+            measured[domain, difficulty] = measure(domain, difficulty, tasks)
     text = tables(measured)
     print(text)
     if arguments.page:
