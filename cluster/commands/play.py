@@ -20,6 +20,7 @@ from cluster.errors import CONTINUE, UserError
 from cluster.observe.progress import Progress
 from cluster.observe.run_statistics import RunStatistics
 from cluster.observe.tracker import Watcher
+from cluster.stopping.watch import StopWatch
 from cluster.storage.run_directory import RunDirectory
 from evals.conversation import Record
 from evals.human import HumanPlayer, Interface, QuitError, human_name, is_human
@@ -84,7 +85,10 @@ def _play(
     progress: Progress,
     watcher: Watcher,
 ) -> bool:
-    """The person's games first, then those of the built-in players; returns whether any are left."""
+    """The person's games first, then those of the built-in players; returns whether any are left.
+
+    A rule that compares the two would not know when the person has played enough: then the built-in players come first.
+    """
     games: list[Episode] = []
     others: list[Episode] = []
     for episode in todo:
@@ -92,25 +96,34 @@ def _play(
             games.append(episode)
         else:
             others.append(episode)
+    stopping = StopWatch.of(directory, settings.balanced)
+    if others and stopping.waits_for_baseline:
+        if play_on_cluster(settings, others, directory, stats, progress, watcher, stopping):
+            return True
+        others = []
     left = False
+    games = stopping.in_order(stopping.needed_of(games))
     if games:
-        commit = functools.partial(_commit, settings, directory, stats, watcher)
+        commit = functools.partial(_commit, settings, directory, stats, watcher, stopping)
         with stop_signals.raised():
-            left = asyncio.run(_ask(options, settings, games, commit))
+            left = asyncio.run(_ask(options, settings, games, commit, stopping))
+    others = stopping.needed_of(others)
     if not others:
         return left
-    others_left = play_on_cluster(settings, others, directory, stats, progress, watcher)
+    others_left = play_on_cluster(settings, others, directory, stats, progress, watcher, stopping)
     return others_left or left
 
 
 Commit = Callable[[Record], None]
 
 
-async def _ask(options: argparse.Namespace, settings: Settings, games: Sequence[Episode], commit: Commit) -> bool:
+async def _ask(
+    options: argparse.Namespace, settings: Settings, games: Sequence[Episode], commit: Commit, stopping: StopWatch
+) -> bool:
     """Play in the interface that was asked for; returns whether games are left."""
     if not options.browser:
         with tempfile.TemporaryDirectory(prefix="raycade-") as folder:
-            return await play_games(settings, games, Terminal(Path(folder)), commit)
+            return await play_games(settings, games, Terminal(Path(folder)), commit, stopping)
     try:
         listener = listen(options.port)
     except (OSError, OverflowError) as error:
@@ -119,16 +132,23 @@ async def _ask(options: argparse.Namespace, settings: Settings, games: Sequence[
     async with browser.serving(listener) as address:
         print(f"open this page in a browser: {address}", flush=True)
         try:
-            return await stop_signals.unless_stopped(play_games(settings, games, browser, commit))
+            return await stop_signals.unless_stopped(play_games(settings, games, browser, commit, stopping))
         except stop_signals.StoppedError:
             await browser.end()
             raise
 
 
-async def play_games(settings: Settings, games: Sequence[Episode], interface: Interface, commit: Commit) -> bool:
-    """Play one game after the other, each committed as it ends; returns whether the person stopped before the last."""
+async def play_games(
+    settings: Settings, games: Sequence[Episode], interface: Interface, commit: Commit, stopping: StopWatch
+) -> bool:
+    """Play one game after the other, each committed as it ends; returns whether the person stopped before the last.
+
+    Games that the stopping rule no longer needs are left out.
+    """
     player = HumanPlayer(interface, functools.partial(words_for_people, settings.suite))
     for number, episode in enumerate(games, 1):
+        if not stopping.needed_of([episode]):
+            continue
         try:
             interface.begin(number, len(games))
             record = await play_episode(settings.suite, episode, player)
@@ -152,9 +172,16 @@ def _is_being_cancelled() -> bool:
 
 
 def _commit(
-    settings: Settings, directory: RunDirectory, stats: RunStatistics, watcher: Watcher, record: Record
+    settings: Settings,
+    directory: RunDirectory,
+    stats: RunStatistics,
+    watcher: Watcher,
+    stopping: StopWatch,
+    record: Record,
 ) -> None:
     rows = sound_rows([record], ledger_columns(settings.suite))
     directory.commit(rows)
     stats.finished(rows, by_model=False)
+    stopping.add(rows)
+    stats.stopping = stopping.look()
     watcher.log(stats.to_json())

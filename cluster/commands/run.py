@@ -30,6 +30,7 @@ from cluster.observe.tracker import Watcher, final_results, make_tracker, tracke
 from cluster.ray_backend import actors, capacity
 from cluster.stopping.begin import agreed_rule, read_by
 from cluster.stopping.registration import keep
+from cluster.stopping.watch import StopWatch
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.spending import check_journal
 from cluster.storage.stored_run import Run
@@ -330,8 +331,12 @@ def play_on_cluster(
     stats: RunStatistics,
     progress: Progress,
     watcher: Watcher,
+    stopping: StopWatch | None = None,
 ) -> bool:
-    """Start Ray if needed, and play; returns whether the run was stopped early."""
+    """Start Ray if needed, and play; returns whether the run was stopped early.
+
+    ``stopping`` is that of the session, where a person or programs play in it too.
+    """
     with progress, stop_signals.counted():
         try:
             if not plays_locally(settings):
@@ -342,7 +347,7 @@ def play_on_cluster(
                 stop_signals.heed_again()
                 stop_signals.check()
                 capacity.check_fit(settings.cluster, settings.model)
-            driver = Driver(settings, todo, directory, stats, progress, watcher)
+            driver = Driver(settings, todo, directory, stats, progress, watcher, stopping=stopping)
             progress.at("")
             stop_signals.check()
             asyncio.run(driver.run())

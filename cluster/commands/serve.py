@@ -105,21 +105,30 @@ def _play(
     progress: Progress,
     watcher: Watcher,
 ) -> bool:
-    """The program's games first, then those of the built-in players; returns whether any are left."""
+    """The program's games first, then those of the built-in players; returns whether any are left.
+
+    A rule that compares the two would not know when the program has played enough: then the built-in players come first.
+    """
     player = settings.model.name
     games = [episode for episode in todo if episode.player == player]
     others = [episode for episode in todo if episode.player != player]
+    stopping = StopWatch.of(directory, settings.balanced)
+    local = dataclasses.replace(settings, model=dataclasses.replace(settings.model, engine=None))
+    if others and stopping.waits_for_baseline:
+        if play_on_cluster(local, others, directory, stats, progress, watcher, stopping):
+            return True
+        others = []
+    games = stopping.in_order(stopping.needed_of(games))
     if games:
-        stopping = StopWatch.of(directory, settings.balanced)
         commits = Commits(settings.suite, directory, stats, stopping, watcher)
-        offered = Games(settings.suite, games, commits.add, limits, stopping.ranks)
+        offered = Games(settings.suite, games, commits.add, limits)
         with progress, stop_signals.counted():
             asyncio.run(_serve(options, settings, offered, commits, stopping, progress))
         if not offered.over:
             return True
+    others = stopping.needed_of(others)
     if others:
-        local = dataclasses.replace(settings, model=dataclasses.replace(settings.model, engine=None))
-        return play_on_cluster(local, others, directory, stats, progress, watcher)
+        return play_on_cluster(local, others, directory, stats, progress, watcher, stopping)
     return False
 
 

@@ -84,8 +84,20 @@ class Driver:
         progress: Progress,
         watcher: Watcher,
         hosted: Callable[..., ReplicaPool] | None = None,
+        stopping: StopWatch | None = None,
     ) -> None:
-        """``directory`` is claimed; ``todo`` is what its ledger lacks; ``hosted`` makes a pool of this process, without Ray."""
+        """Nothing is started.
+
+        Args:
+            settings: Of the run.
+            todo: What the ledger lacks.
+            directory: Claimed.
+            stats: Are kept current.
+            progress: Is kept current.
+            watcher: Gets the numbers.
+            hosted: Makes a pool of this process, without Ray.
+            stopping: Of the session, where others play in it too.
+        """
         self.settings = settings
         self.directory = directory
         self.stats = stats
@@ -101,7 +113,7 @@ class Driver:
         built_in = [episode for episode in todo if episode.player in names]
         modeled = [episode for episode in todo if episode.player not in names]
         pool = (hosted or ReplicaPool)(settings, stats, progress, self._journal, directory.path / LOGS)
-        self._watch = StopWatch.of(directory, settings.balanced)
+        self._watch = stopping or StopWatch.of(directory, settings.balanced)
         self._live = LiveWriter.of(directory, settings.cluster.live)
         ranks = self._watch.ranks
         processes = min(runners, os.cpu_count() or 1)

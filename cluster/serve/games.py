@@ -10,7 +10,7 @@ import dataclasses
 import secrets
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -100,21 +100,19 @@ class Games:
         todo: Sequence[Episode],
         commit: Callable[[Record], Awaitable[None]],
         limits: Limits = LIMITS,
-        ranks: Mapping[str, int] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Nothing is begun.
 
         Args:
             suite: What is played.
-            todo: The episodes that the ledger lacks.
+            todo: The episodes that the ledger lacks, in the order of the queue.
             commit: Returns when an episode is in the ledger.
             limits: When a game goes back into the queue.
-            ranks: The places of the episodes in the queue, by id; by default that of the plan.
             clock: In seconds.
         """
-        ordered = todo if ranks is None else sorted(todo, key=lambda episode: ranks[episode.id])
-        self._free = {episode.id: episode for episode in ordered}
+        self._places = {episode.id: place for place, episode in enumerate(todo)}
+        self._free = {episode.id: episode for episode in todo}
         self._parts = {part.name: part for part in suite.parts}
         self._commit, self._limits, self._clock = commit, limits, clock
         self._games: dict[str, Game] = {}
@@ -327,8 +325,14 @@ class Games:
             del self._games[game.id]
             self._begun -= 1
             if self._needed is None or episode.id in self._needed:
-                self._free[episode.id] = episode
+                self._put_back(episode)
             self._change()
+
+    def _put_back(self, episode: Episode) -> None:
+        """Offer an episode in its place again, before those behind it: a stopping rule waits for the first ones."""
+        free = [*self._free.values(), episode]
+        free.sort(key=lambda each: self._places[each.id])
+        self._free = {each.id: each for each in free}
 
 
 def _with_usage(reply: Reply, answer: Answer, seconds: float) -> Reply:

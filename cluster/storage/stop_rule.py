@@ -45,6 +45,11 @@ class StoredRule:
     other: Mapping[Pair, float] | None
     """Of the other run's player, by pair; None where ``rule.against`` is a player of the run itself."""
 
+    @property
+    def compares_within_run(self) -> bool:
+        """Whether it compares the model with another player of the same run, and so waits for the games of both."""
+        return self.rule.kind == "decided" and self.other is None
+
     def outcomes(self, plan: pa.Table) -> Outcomes:
         """A collector of outcomes, still empty."""
         return Outcomes(self.rule, plan, self.player, self.other)

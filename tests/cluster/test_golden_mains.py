@@ -93,11 +93,13 @@ def test_people_play(said, monkeypatch):
     for code in (0, 1, 75):
         monkeypatch.setattr(play, "run_and_show", lambda settings, how, code=code: said("run", how.args) or code)
         said("=", play.main(options(overrides=["suite=s"], participant="ann")))
-    settings = SimpleNamespace(suite="suite")
+    settings, never = SimpleNamespace(suite="suite"), play.StopWatch(None, None)
     directory, stats, watcher = (Thing(said, name) for name in ("directory", "stats", "watcher"))
+    monkeypatch.setattr(play.StopWatch, "of", lambda directory, balanced: never)
+    settings.balanced = False
     ends = []
 
-    async def played(settings, games, interface, commit):
+    async def played(settings, games, interface, commit, stopping):
         said("plays", games, interface)
         commit("a record")
         if isinstance(ends[0], BaseException):
@@ -129,7 +131,7 @@ def test_people_play(said, monkeypatch):
         raise OSError("is taken")
 
     monkeypatch.setattr(play, "listen", taken)
-    said.tried("no port", lambda: asyncio.run(play._ask(options(browser=True, port=8), settings, [], None)))
+    said.tried("no port", lambda: asyncio.run(play._ask(options(browser=True, port=8), settings, [], None, never)))
     records = [SimpleNamespace(error=""), SimpleNamespace(error="it fell"), ValueError("a defect"), play.QuitError()]
 
     async def play_episode(suite, episode, player):
@@ -143,7 +145,7 @@ def test_people_play(said, monkeypatch):
     interface = SimpleNamespace(begin=said.calls("begin"))
     for games in (range(4), range(3), ()):
         commit = lambda record: said("commits", record.error)  # noqa: E731
-        said("left", asyncio.run(play.play_games(settings, games, interface, commit)))
+        said("left", asyncio.run(play.play_games(settings, games, interface, commit, never)))
     said.check("mains_play")
 
 

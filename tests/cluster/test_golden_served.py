@@ -226,7 +226,7 @@ async def test_waits(capsys, monkeypatch):
     said = Said(capsys)
     served = Served(said, monkeypatch, attempts=9)
     monkeypatch.setattr(games, "WAIT_SECONDS", 60.0)
-    ranked = games.Games(SUITE, PLAN, served.commit, ranks={each.id: (each.index - 2) ** 2 for each in PLAN})
+    ranked = games.Games(SUITE, sorted(PLAN, key=lambda each: (each.index - 2) ** 2), served.commit)
     said(*(each.index for each in ranked.open_episodes(9)), "|", *(each.index for each in ranked.open_episodes(2)))
     offered, served.now = served.games, 3.0
 

@@ -219,6 +219,7 @@ def test_steps_of_those_who_play(said, monkeypatch):
 
     stand_ins(monkeypatch, said, play, "ledger_columns sound_rows", _ask=asked, is_human=lambda name: name == "human")
     monkeypatch.setattr(play.stop_signals, "raised", raised)
+    monkeypatch.setattr(play.StopWatch, "of", lambda directory, balanced: play.StopWatch(None, None))
     for todo, left in (
         ([person], False),
         ([other, person, person], False),

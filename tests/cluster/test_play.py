@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections import Counter
 from types import SimpleNamespace
 
 import httpx
@@ -17,6 +18,8 @@ from cluster.commands.play import play_games, play_overrides
 from cluster.config.settings import load_settings
 from cluster.errors import UserError
 from cluster.stop_signals import StoppedError
+from cluster.stopping.watch import StopWatch
+from cluster.storage.stored_run import Run
 from evals.human import QuitError, browser
 from evals.ledger.ledger import open_ledger
 from evals.ledger.records import chat_of
@@ -189,7 +192,7 @@ async def test_a_game_with_a_defect_fails_alone(defect, monkeypatch, capsys):
             pass
 
     monkeypatch.setattr(module, "play_episode", broken)
-    assert await play_games(settings, settings.plan, Nobody(), committed.append)
+    assert await play_games(settings, settings.plan, Nobody(), committed.append, StopWatch(None, None))
     [record] = committed
     assert not record.done and record.error_kind == "suite" and "a defect" in record.error
 
@@ -206,6 +209,7 @@ def test_a_stop_signal_while_the_page_waits_ends_the_games_and_leaves_no_row(num
     monkeypatch.setattr(browser.Browser, "ask", asked)
     monkeypatch.setattr(browser, "GOODBYE_SECONDS", 0.0)
     monkeypatch.setattr(module, "_commit", lambda *given: committed.append(given))
+    monkeypatch.setattr(module.StopWatch, "of", lambda directory, balanced: StopWatch(None, None))
     options = SimpleNamespace(browser=True, port=0)
     with pytest.raises(StoppedError, match=number.name):
         module._play(options, settings, list(settings.plan), None, None, None, None)
@@ -218,19 +222,45 @@ async def test_an_interface_that_is_gone_before_a_game_leaves_no_row():
             raise QuitError
 
     settings, committed = load_settings(play_overrides(KIDGYM, "")), []
-    assert await play_games(settings, settings.plan, Gone(), committed.append) is True
+    assert await play_games(settings, settings.plan, Gone(), committed.append, StopWatch(None, None)) is True
     assert committed == []
 
 
 async def test_games_that_are_cancelled_leave_no_row():
     settings, committed = load_settings(play_overrides(KIDGYM, "")), []
     page = browser.Browser()
-    playing = asyncio.create_task(play_games(settings, settings.plan, page, committed.append))
+    playing = asyncio.create_task(play_games(settings, settings.plan, page, committed.append, StopWatch(None, None)))
     while not page._question:
         await asyncio.sleep(0)
     playing.cancel()
     await asyncio.wait([playing], timeout=5)
     assert playing.cancelled() and committed == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "all_games"),
+    [(["stop=precise", "precision=.35"], False), (["stop=decided", "against=oracle"], True)],
+    ids=["precise", "decided"],
+)
+def test_a_person_is_asked_no_game_that_the_rule_does_not_need(rule, all_games, type_in, tmp_path, capsys):
+    run_dir = tmp_path / "run"
+    games = ["suite=kidgym", "suite.tasks=[CL]", "suite.levels=[1]", "suite.modality=text", "suite.episodes=30"]
+    command = ["play", *games, "baselines=[oracle]", *rule, f"run_dir={run_dir}"]
+    type_in("1")
+    assert run_here(capsys, *command)[0] == 0
+    stopping = Run(run_dir).stopping
+    taken = stopping.groups[0].decision.games
+    assert stopping.stopped and taken < 30
+    played = Counter(row["player"] for row in rows_of(run_dir))
+    assert played == {"human": taken, "oracle": 30 if all_games else taken}
+
+
+def test_each_game_of_a_person_who_quits_counts_for_the_rule(type_in, tmp_path, capsys):
+    games = ["suite=kidgym", "suite.tasks=[CL]", "suite.levels=[1]", "suite.modality=text", "suite.episodes=30"]
+    type_in(*["1"] * 9, ":quit")
+    run_dir = tmp_path / "run"
+    assert run_here(capsys, "play", *games, "stop=precise", "precision=.35", f"run_dir={run_dir}")[0] == 75
+    assert 0 < len(rows_of(run_dir)) == Run(run_dir).stopping.groups[0].decision.games
 
 
 @pytest.mark.slow

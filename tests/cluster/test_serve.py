@@ -6,10 +6,12 @@ import contextlib
 import copy
 import dataclasses
 import io
+import itertools
 import json
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
@@ -46,9 +48,12 @@ from cluster.serve.tools import Tools
 from cluster.serve.web import Web
 from cluster.stopping.watch import StopWatch
 from cluster.storage.run_directory import RunDirectory
+from cluster.storage.stop_rule import StoredRule, write_rule
 from evals.conversation import Conversation, Record
 from evals.ledger.records import records_to_table
+from evals.players import BUILT_IN_PLAYERS
 from evals.sessions.session import text_reply
+from evals.stopping.rules import StopRule
 from evals.suite import Suite, ledger_columns, plan_for, play_episode
 from evals.suites.kidgym.suite import KidGymSuite
 from evals.suites.kumo.suite import KumoSuite
@@ -305,12 +310,14 @@ async def test_a_named_episode_is_played_once() -> None:
     assert (await served.client.post("/v1/sessions")).status_code == 503
 
 
-async def test_games_are_given_out_in_the_order_of_a_stopping_rule() -> None:
-    plan = plan_for(ToySuite(episodes=6), {"agent": "1"})
-    ranks = {episode.id: (place + 4) % 6 for place, episode in enumerate(plan)}
-    games = Games(ToySuite(episodes=6), plan, lambda record: asyncio.sleep(0), ranks=ranks)
-    opened = [await games.open() for _ in plan]
-    assert [ranks[game.episode.id] for game in opened] == [0, 1, 2, 3, 4, 5]
+@pytest.mark.parametrize("order", itertools.permutations(range(3)))
+async def test_games_that_are_given_back_are_offered_in_their_places_again(order: tuple[int, ...]) -> None:
+    plan = list(plan_for(ToySuite(episodes=4), {"agent": "1"}))
+    games = Games(ToySuite(episodes=4), plan, lambda record: asyncio.sleep(0))
+    opened = [await games.open() for _ in order]
+    for place in order:
+        await games.give_back(opened[place].id)
+    assert games.open_episodes(4) == plan
 
 
 async def test_what_a_client_says_of_its_reply_is_in_the_row() -> None:
@@ -878,6 +885,61 @@ def test_the_program_s_games_come_first_and_baselines_play_only_when_none_is_lef
     found = serve._play(None, LIMITS, settings, plan, directory, stats, Progress(stats), Watcher(None))
     assert found is left and served == [mine] * bool(mine)
     assert played == [(None, ["oracle"] * others)] * (bool(others) and (over or not mine))
+    directory.release()
+
+
+@pytest.mark.parametrize(
+    ("rule", "least"),
+    [(StopRule("precise", precision=0.3), 0), (StopRule("decided", against="oracle"), 60)],
+    ids=["precise", "decided"],
+)
+def test_a_rule_ends_the_games_of_the_program_and_those_of_the_baselines(rule, least, tmp_path, monkeypatch) -> None:
+    suite = ToySuite(episodes=60, turns=1)
+    plan = [*plan_for(suite, {"agent": ""}), *plan_for(suite, {"oracle": ""})]
+    directory, stats, played = begun_at(tmp_path, plan), RunStatistics(), []
+    write_rule(directory.path, StoredRule(rule, "agent", None))
+
+    async def client(games: Games) -> None:
+        """Plays one game after the other, each when the rule has looked at the one before."""
+        while (game := await games.open()) is not None:
+            while not game.over:
+                await games.answer(game.id, game.waiting, Answer(text="red"))
+            played.append("agent")
+            while stats.stopping is None or 0 < stats.stopping.groups[0].decision.games < played.count("agent"):
+                if stats.stopping is not None and stats.stopping.ended:
+                    break
+                await asyncio.sleep(0)
+
+    async def offered(options, settings, games, commits, stopping, progress) -> None:
+        @contextlib.asynccontextmanager
+        async def interface():
+            playing = asyncio.create_task(client(games))
+            yield asyncio.Event()
+            await playing
+
+        await host.offer(games, commits, stopping, progress, interface(), 20.0)
+
+    def play_on_cluster(settings, todo, directory, stats, progress, watcher, stopping) -> bool:
+        records = [asyncio.run(play_episode(suite, episode, BUILT_IN_PLAYERS["oracle"])) for episode in todo]
+        rows = records_to_table(records, ledger_columns(suite))
+        directory.commit(rows)
+        stopping.add(rows)
+        stats.stopping = stopping.look()
+        played.extend(episode.player for episode in todo)
+        return False
+
+    monkeypatch.setattr(host, "TICK_SECONDS", 0.0)
+    monkeypatch.setattr(host, "GOODBYE_SECONDS", 0.0)
+    monkeypatch.setattr(serve, "_serve", offered)
+    monkeypatch.setattr(serve, "play_on_cluster", play_on_cluster)
+    settings = Made(suite, ModelSettings("agent", None, Sampling(), ReplicaNeeds()), balanced=True)
+    progress = Progress(stats, Console(file=io.StringIO()))
+    assert serve._play(None, LIMITS, settings, plan, directory, stats, progress, Watcher(None)) is False
+    taken = stats.stopping.groups[0].decision.games
+    assert stats.stopping.stopped and taken < 60
+    assert Counter(played) == {"agent": taken, "oracle": max(least, taken)}
+    directory.refresh()
+    assert directory.stopping.decisions() == stats.stopping.decisions()
     directory.release()
 
 
