@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 
 from cluster.cli import main
 from cluster.scaffold.new import KINDS, write_package
@@ -62,6 +63,16 @@ def test_the_code_of_new_packages_is_typed_and_formatted(tmp_path):
         (["task", "Odd"], "lower-case"),
         (["domain", "../pond"], "lower-case"),
         (["suite", "class"], "no word of Python"),
+        (["suite", "true"], "True, which is a word of Python's"),
+        (["suite", "outcome"], "Outcome would take the place"),
+        (["engine", "sampling"], "Sampling would take the place"),
+        (["task", "action"], "Action would take the place"),
+        (["task", "check_task"], "check_task would take the place"),
+        (["task", "m_de"], "MDE is a task of KidGym's"),
+        (["suite", "demo"], "suite=demo is another one"),
+        (["suite", "raven"], "a kind of pictures"),
+        (["engine", "tiny"], "model=tiny is another one"),
+        (["engine", "qwen2_5_vl_7b"], "model=qwen2_5_vl_7b is another one"),
         (["domain", "pond", "--folder", "full"], "exists"),
         (["domain", "pond", "--folder", "/proc/pond"], "cannot be written"),
     ],
@@ -76,6 +87,13 @@ def test_a_name_or_folder_that_cannot_be_used_is_refused_and_nothing_written(
         main(["new", *words])
     assert end.value.code == 2 and named in capsys.readouterr().err
     assert {path.name for path in tmp_path.rglob("*")} == {"full", "mine.txt"}
+
+
+@pytest.mark.parametrize("name", ["null", "true", "no", "on", "pond"])
+def test_a_domain_may_be_called_by_a_word_of_yaml(name, tmp_path):
+    write_package("domain", name, tmp_path)
+    domain = yaml.safe_load((tmp_path / f"{name}.yaml").read_text())
+    assert (domain["name"], domain["title"]) == (name, name.capitalize())
 
 
 def test_it_writes_where_it_is_told_and_says_what_to_do_next(tmp_path, capsys):

@@ -180,12 +180,17 @@ def names_without_file(section: str) -> list[str]:
     Raises:
         UserError: see ``names_of``.
     """
-    covered = set()
-    for file in resources.files("conf").joinpath(FOLDERS[section]).iterdir():
-        if file.name.endswith(".yaml"):
-            covered.add(file.name.removesuffix(".yaml"))
-            covered |= set(re.findall(r"^ *type: (\w+)", file.read_text(encoding="utf-8"), re.MULTILINE))
+    covered = file_names(section)
+    for name in file_names(section):
+        file = resources.files("conf").joinpath(FOLDERS[section], f"{name}.yaml")
+        covered |= set(re.findall(r"^ *type: (\w+)", file.read_text(encoding="utf-8"), re.MULTILINE))
     return sorted(names_of(section).keys() - covered)
+
+
+def file_names(section: str) -> set[str]:
+    """The names of the files of ``conf`` that a section is selected by."""
+    files = resources.files("conf").joinpath(FOLDERS[section]).iterdir()
+    return {file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml")}
 
 
 def default_config(section: str, name: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib.util
 import keyword
 import re
@@ -10,8 +11,11 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
+from cluster.config.plan import make_suite
+from cluster.config.registry import file_names
 from cluster.errors import UserError
-from envs import plugins
+from cluster.models.table import rows
+from envs import picture, plugins
 
 KINDS: Final = {
     "suite": "games with pictures, a table, a figure and a view",
@@ -67,14 +71,7 @@ def write_package(kind: str, name: str, folder: Path) -> list[Path]:
     Returns:
         The files.
     """
-    words = name.split("_")
-    values = {
-        "name": name,
-        "distribution": name.replace("_", "-"),
-        "title": " ".join(words).capitalize(),
-        "class_name": "".join(word.capitalize() for word in words),
-        "task": name.replace("_", "").upper(),
-    }
+    values = _values(name)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for template in sorted((TEMPLATES / kind).glob("*.txt")):
@@ -82,6 +79,18 @@ def write_package(kind: str, name: str, folder: Path) -> list[Path]:
         path.write_text(Template(template.read_text(encoding="utf-8")).substitute(values), encoding="utf-8")
         written.append(path)
     return written
+
+
+def _values(name: str) -> dict[str, str]:
+    """What the templates are filled in with."""
+    words = name.split("_")
+    return {
+        "name": name,
+        "distribution": name.replace("_", "-"),
+        "title": " ".join(words).capitalize(),
+        "class_name": "".join(word.capitalize() for word in words),
+        "task": name.replace("_", "").upper(),
+    }
 
 
 def _check_name(kind: str, name: str) -> None:
@@ -95,3 +104,53 @@ def _check_name(kind: str, name: str) -> None:
         raise UserError(f"NAME {name!r}: is the name of an installed {kind} already")
     if kind in GROUPS and importlib.util.find_spec(name) is not None:
         raise UserError(f"NAME {name!r}: is the name of an installed Python module already")
+    if taken := _taken_by(kind, name):
+        raise UserError(f"NAME {name!r}: {taken}; add a word, such as {name}_{kind}")
+
+
+def _taken_by(kind: str, name: str) -> str:
+    """What else is called by a name that the package would use; empty where nothing is."""
+    values = _values(name)
+    class_name, task = values["class_name"], values["task"]
+    if kind == "suite":
+        if name in file_names("suite"):
+            return f"suite={name} is another one already"
+        if name in plugins.registered(picture.GROUP, picture.BUILT_IN):
+            return "is the name of a kind of pictures already"
+    if kind == "engine" and name in {*file_names("model.engine"), *rows()}:
+        return f"model={name} is another one already"
+    if kind == "task" and _is_task(task):
+        return f"{task} is a task of KidGym's already"
+    if kind in GROUPS:
+        if keyword.iskeyword(class_name):
+            return f"its class would be called {class_name}, which is a word of Python's"
+        imported = _imported(kind)
+        # A task's test imports the module by its name; the other packages import what is in it.
+        own_names = {"suite": (class_name, f"{class_name}Picture"), "engine": (class_name,), "task": (class_name, name)}
+        for own in own_names[kind]:
+            if own in imported:
+                return f"{own} would take the place of what the package imports by that name"
+    return ""
+
+
+def _is_task(task: str) -> bool:
+    """Whether KidGym has a task of this name, of ours or of an installed package."""
+    try:
+        make_suite({"type": "kidgym", "tasks": [task], "episodes": 1}).plan()
+    except (UserError, ValueError):  # KidGym is not installed, or its plan knows no such task
+        return False
+    return True
+
+
+def _imported(kind: str) -> set[str]:
+    """The names that the Python files of a kind import from elsewhere."""
+    module = "name_of_the_module"
+    names: set[str] = set()
+    for template in (TEMPLATES / kind).glob("*.py.txt"):
+        text = Template(template.read_text(encoding="utf-8")).substitute(_values(module))
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom) and node.module != module:
+                names |= {each.name for each in node.names}
+            elif isinstance(node, ast.Import):
+                names |= {each.asname or each.name for each in node.names if each.name != module}
+    return names

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.errors import UserError
+from cluster.stopping.against import is_same_side
 from cluster.storage.lock import LeaseLostError
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stop_rule import StoredRule, remove_rule, write_rule
@@ -83,8 +84,9 @@ def _write(run: RunDirectory, rule: StoredRule | None, suite: Mapping[str, Any])
 def _compared_with(run: Run, rule: StopRule, before: StoredRule | None) -> Mapping[Pair, float] | None:
     """What the other run reached: as an earlier session of this run has noted it, else as it is now."""
     if before is not None:
-        names_the_same = (before.rule.against, before.rule.measure) == (rule.against, rule.measure)
-        if names_the_same:
+        players = set(run.planned["player"].to_pylist())
+        is_same_run = is_same_side(before.rule.against, rule.against, players)
+        if is_same_run and before.rule.measure == rule.measure:
             return before.other
     return _reached(Path(rule.against), rule, run)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from cluster.config.settings import Settings
 from cluster.errors import UserError
+from cluster.stopping.against import is_same_side
 from cluster.storage.durable import write_durably
 from cluster.storage.provenance import versions
 from cluster.storage.stored_run import Run
@@ -198,7 +199,7 @@ def _checks(registered: Registration, run: Run, measure: str | None) -> Iterator
     found: dict[str, tuple[Any, Any]] = {
         "plan": (registered.plan, plan_hash(run.planned["episode_id"].to_pylist())),
         "players": (list(registered.players), players),
-        "stopping rule": (_rule(registered.rule), _rule(rule)),
+        "stopping rule": (_rule(registered.rule), _rule(_as_registered(rule, registered.rule, players))),
         "measure": (registered.measure, measure or registered.measure),
     }
     for name, (stated, done) in found.items():
@@ -222,6 +223,14 @@ def _version_checks(registered: Registration, run: Run) -> Iterator[tuple[Cell, 
 
 def _yes_or_no(kept: bool) -> str:
     return "yes" if kept else "NO"
+
+
+def _as_registered(rule: StopRule | None, registered: StopRule | None, players: Sequence[str]) -> StopRule | None:
+    """A rule with ``against`` as it was registered, where it names the same player or run."""
+    if rule is None or registered is None:
+        return rule
+    is_same = is_same_side(registered.against, rule.against, players)
+    return dataclasses.replace(rule, against=registered.against) if is_same else rule
 
 
 def _rule(rule: StopRule | None) -> str:

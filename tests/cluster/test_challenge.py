@@ -238,6 +238,29 @@ def test_a_rule_is_shown_by_what_it_sets_and_versions_by_what_both_have_noted(tm
     assert registration_table(run, "A").rows[2] == ("stopping rule", shown, shown, "yes")
 
 
+@pytest.mark.parametrize(
+    ("registered", "done", "kept"),
+    [
+        ("runs/b", "runs/b", "yes"),
+        ("runs/b", "{here}/runs/b", "yes"),
+        ("runs/../runs/b", "./runs/b/", "yes"),
+        ("runs/link", "runs/b", "yes"),
+        ("runs/b", "runs/c", "NO"),
+        ("random", "./random", "NO"),
+    ],
+)
+def test_a_rule_is_kept_however_the_other_run_is_spelled(tmp_path, monkeypatch, registered, done, kept):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "b").mkdir(parents=True)
+    (tmp_path / "runs" / "link").symlink_to("b")
+    rules = [StopRule("decided", against=against.format(here=tmp_path)) for against in (registered, done)]
+    stated = Registration("It wins.", "success", ("m",), 0.05, rules[0], plan_hash(["a", "b"]), {}, "2026-01-01")
+    (tmp_path / "preregistration.json").write_text(stated.to_json())
+    planned = pa.table({"episode_id": ["a", "b"], "player": ["m", "random"]})
+    run = SimpleNamespace(path=tmp_path, rule=SimpleNamespace(rule=rules[1]), planned=planned, sessions=[])
+    assert registration_table(run, "A").rows[2][-1] == kept
+
+
 def test_what_is_registered_is_the_plan_and_the_measure_and_level_of_its_rule(tmp_path, monkeypatch):
     monkeypatch.setattr(registration, "versions", lambda: {"vllm": "1", "git_commit": None})
     plan = [SimpleNamespace(id=name, player=player) for name, player in (("c", "m"), ("a", "random"), ("b", "m"))]

@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import json
 import math
+import os
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -343,6 +344,8 @@ def test_what_a_run_is_compared_with_stays_until_another_run_or_measure_is_named
     noted = begun(against=first)
     assert (noted.player, len(noted.other)) == ("oracle", 3)
     add_part(tmp_path / "first", 2, rows[3:6])
+    spelled_otherwise = os.path.relpath(first)
+    assert begun(against=spelled_otherwise).other == noted.other
     assert begun(against=first, alpha=0.2) == dataclasses.replace(
         noted, rule=StopRule("decided", against=first, alpha=0.2)
     )
