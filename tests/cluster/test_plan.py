@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from cluster.commands.plan import describe_plan
+from cluster.config.plan import asks_labels_only, make_suite
 from cluster.config.settings import load_settings
 from cluster.errors import CONTINUE, RUN_FAILED, ResumableError, RunFailedError, UserError
 from cluster.models.memory import fit_on
@@ -206,6 +207,15 @@ def test_labels_that_are_only_scored_cost_one_token_each(monkeypatch):
     assert status == f"cost: scored {money(0)}, planned {rows['cost, full-length replies']}"
     elsewhere = {**run.settings, "suite": {"type": "not_installed_here"}}
     assert _money(SimpleNamespace(data=run, config=elsewhere)).endswith(money(tokens * 16_000 * 10 / 1e6))
+
+
+def test_of_several_suites_in_one_some_may_be_answered_in_words():
+    labels = make_suite({"type": "multistar", "puzzles": 1, "reply": "labels"})
+    assert labels.needs.label_scores and asks_labels_only(labels)
+    suites = [{"type": "multistar", "puzzles": 1, "reply": "labels"}, {"type": "kumo"}]
+    both = make_suite({"type": "bundle", "name": "both", "suites": suites})
+    assert both.needs.label_scores and not asks_labels_only(both)
+    assert not asks_labels_only(make_suite({"type": "kumo"}))
 
 
 def test_a_price_of_gpus_that_no_sum_could_tell_is_refused():

@@ -1,6 +1,7 @@
 """What is said of a run directory that cannot be read, and what is read of one that can."""
 
 import errno
+import functools
 import json
 import os
 import re
@@ -207,3 +208,11 @@ def test_a_journal_that_holds_less_than_the_ledger_cost_is_told_to_all_who_read_
     _ = Run(tmp_path / "run").data
     said = " ".join(capsys.readouterr().err.split())
     assert f"spending.json: holds {told}, though the ledger's episodes cost 0.0066" in said if told else not said
+
+
+def test_a_run_that_is_read_again_keeps_nothing_but_its_plan(tmp_path):
+    kept = {name for name, value in vars(Run).items() if isinstance(value, functools.cached_property)}
+    run = Run(tmp_path)
+    run.__dict__.update(dict.fromkeys(kept, "of before"))
+    run.refresh()
+    assert kept & run.__dict__.keys() == {"plan", "planned"}

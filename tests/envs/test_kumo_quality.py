@@ -240,3 +240,7 @@ def test_where_no_choice_leaves_one_truth_there_is_no_task():
     domain = a_domain("none", "xyz", {"t": {"a": "xy", "b": ""}})
     assert possible_tasks(domain, 2, 1) == -math.inf
     assert possible_tasks(domain, 4, 1) == -math.inf and possible_tasks(domain, 2, 2) == -math.inf
+
+
+def test_hyphens_and_dashes_of_any_form_are_one_sign():
+    assert {fold(f"alpha{dash}1") for dash in "-\u2010\u2011\u2012\u2013\u2014\u2015\u2212"} == {"alpha-1"}

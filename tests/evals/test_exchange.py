@@ -564,7 +564,9 @@ def test_scores_of_another_version_of_a_suite_are_taken_as_they_are(tmp_path, ca
 
     file = rewritten(calm_log("kumo-random", tmp_path), tmp_path / "older.eval", older)
     assert cli("import", file, "--out", tmp_path / "back") == 0
-    assert "are as their files say" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    episodes = len(Run(tmp_path / "back").episodes(["episode_id"]))
+    assert episodes and f"scores of {episodes} episodes are as their files say" in said
 
 
 # --- logs of other harnesses -----------------------------------------------------------------------------------------

@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from PIL import Image
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.testclient import TestClient as AnyClient
 
 from cluster.live.writer import GrowingLog
@@ -32,8 +34,8 @@ from evals.live import Began, Ended, Numbers, PlayedLine
 from evals.notes.web import ViewerNotes
 from evals.suites.kidgym import rerender_episode
 from evals.types import Episode, Outcome
+from evals.viewer import cache, index, runs, schema, server
 from evals.viewer import episode as of_episode
-from evals.viewer import index, runs, schema, server
 from evals.viewer.episode import show_episode, stored_row, whole
 from evals.viewer.filters import CAUSE, filter_of
 from evals.viewer.index import EpisodeIndex
@@ -1277,6 +1279,20 @@ def test_a_run_that_nobody_plays_is_looked_at_rarely(live):
     viewer = live[0]
     viewer.index.runs[0].writer = lambda: "gone"
     assert client_of(viewer)("state").json()["again"] == 10
+
+
+def test_what_a_browser_has_of_an_earlier_server_is_sent_again(monkeypatch):
+    """Both count their versions from 0, of what may be other runs."""
+
+    def asked(known=""):
+        headers = [(b"if-none-match", known.encode())]
+        return answer(Request({"type": "http", "headers": headers}))
+
+    answer = cache.kept(lambda request: Response(b"content"), lambda request: "0")
+    tag = asked().headers["etag"]
+    assert asked(tag).status_code == 304
+    monkeypatch.setattr(cache, "_PROCESS", "another")
+    assert asked(tag).status_code == 200
 
 
 @pytest.mark.slow

@@ -146,6 +146,8 @@ def test_other_words_books_and_decoders_are_other_episodes(source):
         ("gemma-2-9b-it", [["user"], ["user"]]),
         ("claude-3.5-sonnet", [["user", "user"], ["user", "user", "assistant", "user"]]),
         ("o1-mini", [["user", "user"], ["user", "user", "assistant", "user"]]),
+        ("o1-preview", [["user", "user"], ["user", "user", "assistant", "user"]]),
+        ("o1", [["system", "user"], ["system", "user", "assistant", "user"]]),
         ("gpt-4o", [["system", "user"], ["system", "user", "assistant", "user"]]),
     ],
 )
