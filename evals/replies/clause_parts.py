@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from evals.replies.options import Mention, Options
-from evals.replies.words import ARTICLES, cues, phrase
+from evals.replies.words import ARTICLES, PUNCTUATION, cues, known_words, phrase, singular
 
 _NOT: Final = cues("negates")
 _AWAY: Final = cues("away")
@@ -18,6 +18,9 @@ _OPEN: Final = cues("open")
 _ENDS_NEGATION: Final = _DECIDES | _URGES | {"is"}
 _NOT_LOOKED_FOR: Final = cues("others")
 _IS: Final = cues("is")
+_ENGLISH: Final = cues("english")
+_LONGEST_UNKNOWN: Final = 5
+"""Words before a label up to which a clause may be a correction in words that are not known."""
 
 
 def stands_beside(clause: Sequence[str], mention: Mention) -> bool:
@@ -54,11 +57,18 @@ def _negations_holding(gaps: Sequence[Sequence[str]], negates: frozenset[str]) -
     *before, behind = [sum(token in negates for token in gap) for gap in gaps]
     if not any(before):
         return [behind] * len(before)
-    holding = []
+    holding: list[int] = []
     holds = 0
     own = 0
     """How many mentions in a row have a negation of their own."""
+    judged = not (negates | _COMMENDS).isdisjoint(gaps[-1])
     for gap, count in zip(gaps, before, strict=False):
+        # "A is wrong and B is right": the negation belongs to what stands before it.
+        if holding and judged and count == 1 and _says_of_the_last(gap, negates):
+            holding[-1] = 1
+            holding.append(behind)
+            holds = own = 0
+            continue
         # "Neither A nor B, C": where each has its own negation, what follows a comma without one is not negated.
         stands_alone = own > 1 and "," in gap[-1:]
         if count:
@@ -70,6 +80,14 @@ def _negations_holding(gaps: Sequence[Sequence[str]], negates: frozenset[str]) -
             own = 0
         holding.append(holds)
     return holding
+
+
+def _says_of_the_last(gap: Sequence[str], negates: frozenset[str]) -> bool:
+    """Whether words between two mentions begin with a negation of the first: *is wrong and*, but not *is not the*."""
+    words = [token for token in gap if token not in ("the", "an")]
+    if words[:1] == ["is"]:
+        words = words[1:]
+    return len(words) > 1 and words[0] in negates
 
 
 def others_of(clause: Sequence[str], mentions: Sequence[Mention], options: Options) -> list[str]:
@@ -130,6 +148,24 @@ def is_answer(clause: Sequence[str], label: Mention) -> bool:
     if before == ":" and label.start == 2:  # Action: B, but not Piece: B
         return clause[0] in cues("called") or clause[0] in ("so", "now", "next")
     return before in _IS or before in cues("called") or before in ("so", ":", ",", "that's", "it's", "to", "with")
+
+
+def ends_unknown(clause: Sequence[str], label: Mention, options: Options) -> bool:
+    """Whether a clause ends with a label behind few words of which one is unknown, as a correction in another language may.
+
+    What a sentence of English says of an option at its end is known well enough: *it opens the door of B*.
+    """
+    before = clause[: label.start]
+    if label.stop != len(clause) or len(before) > _LONGEST_UNKNOWN or not _ENGLISH.isdisjoint(before):
+        return False
+    return any(_is_unknown(token, options) for token in before)
+
+
+def _is_unknown(token: str, options: Options) -> bool:
+    """Whether a word is neither one of the small English nor of the options."""
+    if token in known_words() or token in PUNCTUATION or token.isdecimal():
+        return False
+    return singular(token) not in options.nouns and options.word(token) is None
 
 
 def copula_before(clause: Sequence[str], stop: int) -> int:

@@ -7,6 +7,7 @@ of these things of the options that it names:
 - ``bare``: it names one and says nothing else
 - ``fact``: *it is X*; ``identity``: *the bird is X*; ``statement``: something else is X, or X is a sentence that it says
 - ``mention``: it says something else in which X occurs
+- ``ending``: it says something in words that are not known, and ends with a label
 - ``reject``: it negates it
 - ``doubt``: it weighs, asks or supposes; without options, it doubts what was said before
 
@@ -22,6 +23,7 @@ from typing import Final, Literal
 from evals.replies.clause_parts import (
     copula_before,
     decides,
+    ends_unknown,
     is_answer,
     is_complement,
     is_looked_for,
@@ -34,7 +36,7 @@ from evals.replies.options import Mention, Options
 from evals.replies.sentences import clauses_of, sentences_of
 from evals.replies.words import cues
 
-Kind = Literal["claim", "bare", "fact", "identity", "statement", "mention", "reject", "doubt", "turn", "but"]
+Kind = Literal["claim", "bare", "fact", "identity", "statement", "mention", "ending", "reject", "doubt", "turn", "but"]
 _NOT: Final = cues("negates")
 _WEIGHS: Final = cues("weighs")
 _TURNS: Final = cues("turns")
@@ -64,7 +66,7 @@ def events_of(text: str, options: Options) -> Iterator[Event]:
     for number, (sentence, asks) in enumerate(sentences_of(text)):
         events = list(_Sentence(sentence, options, number, asks).events())
         yield from events
-        named = any(event.options for event in events)
+        named = any(event.options for event in events if event.kind != "ending")
         if not named and _doubts_unnamed(sentence, options):
             yield Event("doubt", frozenset(), number)
 
@@ -233,7 +235,9 @@ class _Sentence:
             several_words = mention.stop - mention.start > 1
             if mention.full and several_words:
                 return "statement"
-        return None if chosen[0].label else "mention"
+        if not chosen[0].label:
+            return "mention"
+        return "ending" if ends_unknown(clause, chosen[-1], options) else None
 
     def _stated(self, clause: Sequence[str], chosen: Sequence[Mention], limited: bool, start: int) -> Kind:
         """What a clause states that says what something is: *it is X*, *the bird is X*, *the wing is X*."""

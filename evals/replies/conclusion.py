@@ -125,10 +125,15 @@ def _standing(events: Sequence[Event], claims: Sequence[int], decision: int) -> 
 
 
 def _is_taken_back(meant: frozenset[int], events: Sequence[Event], last: int, sentence: int) -> bool:
-    """Whether a later sentence turns away from an option or states another one, or one from its own on rejects it."""
+    """Whether a later sentence turns away from an option or states another one, or one from its own on rejects it.
+
+    What ends with another one in words that are not known may replace it, too.
+    """
     later = [event for event in events[last + 1 :] if event.sentence > sentence]
     turned = any(event.kind == "turn" for event in later)
-    replaced = any(event.kind in ("fact", "identity") and event.options.isdisjoint(meant) for event in later)
+    replacing = [event for event in later if event.kind in ("fact", "identity")]
+    replacing += [event for event in events[last + 1 :] if event.kind == "ending"]
+    replaced = any(event.options.isdisjoint(meant) for event in replacing)
     rejected = _rejected([event for event in events if event.sentence >= sentence])
     return turned or replaced or not meant.isdisjoint(rejected)
 

@@ -13,9 +13,9 @@ from typing import Final
 from evals.replies.conclusion import Conclusion, Stated, concluded
 from evals.replies.forms import Place, has_tags, own_turn, places, side_by_side, without_tags
 from evals.replies.ticks import ticked
-from evals.replies.words import content, folded
+from evals.replies.words import content, folded, plain_words
 
-READER_VERSION: Final = 12
+READER_VERSION: Final = 13
 """Raised whenever a reply may be read otherwise; part of the fingerprint of every episode whose replies are read."""
 
 NO_ANSWER, TWO_ANSWERS, BEYOND, CUT_OFF = "no answer", "two answers", "beyond the list", "cut off"
@@ -72,7 +72,8 @@ def read(reply: str, choices: Choices, cut_off: bool = False) -> Reading:
     return Reading(reading.option, f"no tag, {reading.rule}")
 
 
-_TAKES_BACK = re.compile(r"\b(?:correction|wait|hmm|actually|sorry|oops|scratch that)\b", re.IGNORECASE)
+_TAKES_BACK: Final = frozenset({"correction", "wait", "hmm"})
+_SENTENCE = re.compile(r"(?<=[.!?。！।\n])")
 
 
 def _read_last(text: str, found: Sequence[Place], choices: Choices) -> Reading:
@@ -103,11 +104,12 @@ def _read_last(text: str, found: Sequence[Place], choices: Choices) -> Reading:
 
 def _second_thoughts(behind: str, choices: Choices) -> Reading | None:
     """What a reply comes to that takes its marked answer back; None where nothing behind that answer does."""
-    turn = _TAKES_BACK.search(behind)
-    if not turn:
+    sentences = _SENTENCE.split(behind)
+    turns = [place for place, sentence in enumerate(sentences) if not _TAKES_BACK.isdisjoint(plain_words(sentence))]
+    if not turns:
         return None
-    conclusion = _concluded(behind[turn.end() :], choices, choices.stated)
-    if conclusion.rule == "decides":
+    conclusion = _concluded("".join(sentences[turns[0] :]), choices, choices.stated)
+    if conclusion.rule in ("decides", "bare"):
         return Reading(conclusion.option, "corrected")
     if has_tags(behind):  # an empty tag after second thoughts
         return Reading(None, NO_ANSWER)
@@ -303,6 +305,14 @@ def _folded(text: str) -> str:
     return re.sub(r"[^\w+#¬±♯♭\u0334-\u0338~✗✘❌✖≠!]|_", "", text)
 
 
+_DIGIT = re.compile(r"(?![0-9])\d")
+_LATIN: Final = str.maketrans("АВСЕНІЈКМОРТХΑΒΕΗΙΚΜΝΟΡΤΧΖ", "ABCEHIJKMOPTXABEHIKMNOPTXZ")
+"""Capital letters of Cyrillic and Greek that look like Latin ones."""
+_LOOK_ALIKE = re.compile(r"(?<![\w'-])[АВСЕНІЈКМОРТХΑΒΕΗΙΚΜΝΟΡΤΧΖ](?![\w'-])(?!\s+\w)")
+"""Such a letter by itself, with no word behind it: there it would be *in*, *and* or *the*."""
+_OWN_LETTERS = re.compile(r"(?<!\w)[БГДЖЗГΓΔΘ](?!\w)")
+"""Letters by which a reply shows that it counts in its own alphabet: А, Б, В."""
+
 _SPECIAL_TOKEN = re.compile(r"<\|[^<>|]{1,40}\|>|</?(?:b|i|p|br|em|strong|div|span)\s*/?>")
 _FORMATTED = re.compile(r"\\(?:text|textbf|textit|mathbf|mathrm|mathit|bf|bm)\s*\{([^{}]*)\}")
 
@@ -310,6 +320,9 @@ _FORMATTED = re.compile(r"\\(?:text|textbf|textit|mathbf|mathrm|mathit|bf|bm)\s*
 def _plain_text(text: str) -> str:
     """The text with one form of quotes and signs, without formats and invisible characters."""
     text = unicodedata.normalize("NFKC", html.unescape(text)).replace("’", "'")
+    text = _DIGIT.sub(lambda digit: str(unicodedata.digit(digit[0])), text)
+    if not _OWN_LETTERS.search(text):
+        text = _LOOK_ALIKE.sub(lambda letter: letter[0].translate(_LATIN), text)
     text = re.sub(r"[\u0334-\u0338]", "~", text)  # struck out
     invisible = [ord(sign) for sign in set(text) if unicodedata.category(sign) == "Cf"]
     text = text.translate(dict.fromkeys(invisible))

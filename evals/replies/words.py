@@ -14,7 +14,10 @@ PUNCTUATION: Final = frozenset(".!?;:,(\n")
 ARTICLES: Final = frozenset({"a", "an", "the"})
 EAST: Final = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 """Scripts that part no words, in a character class."""
-_TOKEN = re.compile(rf"§[a-z]|[a-z0-9+#]+(?:'[a-z]+)?|[^\W\d_a-z{EAST}]+|\d+|[{EAST}]+|[.!?;:,(\n]")
+_THAI: Final = r"\u0e00-\u0e7f"
+_VOWELS: Final = r"\u064b-\u0652\u0900-\u0903\u093a-\u094f\u0981-\u0983\u09bc-\u09d7\u0e31\u0e34-\u0e3a\u0e47-\u0e4e"
+"""Signs of Arabic, Devanagari, Bengali and Thai that belong to a word though they are no letters."""
+_TOKEN = re.compile(rf"§[a-z]|[a-z0-9+#]+(?:'[a-z]+)?|(?:[^\W\d_a-z{EAST}]|[{_VOWELS}])+|\d+|[{EAST}]+|[.!?;:,(\n]")
 
 _Meaning = str | Callable[[re.Match[str]], str]
 
@@ -41,6 +44,10 @@ _MARKS = _rewritings(
     # the full stop of an abbreviation ends no sentence
     (r"\b([Mm]rs|[Mm]r|[Dd]r|[Mm]s|[Ss]t|vs|e\.g|i\.e|nr|approx)\.", r"\1"),
     (r"\b[Ss][íì]\b", "yes"),
+    # Thai parts sentences with spaces
+    (r"(?<=\b[A-Z\d]) +(?=ค\S{1,2}ตอบ|ตัวเลือก)", ". "),
+    # the ending that Turkish gives a letter
+    (r"\b([A-HJ-Z])'(?:y[ıiuüea]|[ıiuü]|[dt][ıiuü]r)\b", r"\1"),
     # words that would be taken apart at their marks
     (r"ไม่|ผิด", " not "),
     (r"\b[Nn]ếu\b", "if"),
@@ -58,7 +65,7 @@ _MARKS = _rewritings(
 _ARTICLE = re.compile(
     r"(?:(?<=^)|(?<=[.!?:\n(] )|(?<=[\n(\"]))A"
     r"(?= (?!(?:is|it|fits|or|and|because|since|as|to|in|no|not|here|would|seems|matches|works|was|opens|goes|then"
-    r"|es|est|ist)\b)[a-z])",
+    r"|es|est|ist|er|je|jest|este|helyes|benar|salah)\b)[a-z])",
     re.MULTILINE,
 )
 """An *A* that begins a sentence is no letter before most words; within a sentence the article is written small."""
@@ -76,10 +83,20 @@ _PHRASES = _rewritings(
     (r"\bpick(?:ing|ed)?(?: (?:it|them))? up\b", "pickup"),
     (r"\b(?:(?:go|going|went) (?:with|for)|stick to)\b", "choose"),
     (r"\b(?:about|going|wanted|want|tempted) to (?:say|ask|answer|choose|pick|go|check|do|run)\b", "thought"),
+    (
+        r"\b(?:tempting|would be easy|risky|hasty|premature|too (?:early|soon|dangerous))"
+        r" to (?:say|ask|answer|choose|pick|select|take|check|do|run|predict|guess|go)\b",
+        "thought",
+    ),
+    (r"\b(?:(?:naive|hasty|careless|greedy) \w+|a beginner|nobody|no one) would\b", "thought"),
+    # what is tempting, before a comma and an infinitive
+    (r"\b(verlockend|verleidelijk|заманчиво|kuszace),", r"\1"),
     (r"\b(?:ruled out|rules? out|ruling out|out of the question)\b", "not"),
     (r"\b(?:should|could|would|must|might) have\b", "thought"),
     (r"\b(are|were)n't\b", r"\1 not"),
     (r"\bnext to\b", "beside"),
+    (r"\b(?:yerine|degil)\b", "not ,"),
+    (r"\b(?:prima di|avant de|antes de)\b", "before"),
     (r"\b(?:leav(?:es?|ing) (?:us|me|only|just)(?: with)?|that leaves|leaves\s+(?=§))", "remains "),
     (r"\b(?:should|must) be placed\b", "should put"),
     (r"\b(?:can only be|has to be|must be)\b", "must is"),
@@ -90,7 +107,10 @@ _PHRASES = _rewritings(
     (r"\bwins(?=\W*(?:$|[.!;\n]))", "is best"),
     (r"\b(type|class|stage|grade)[ -]*§?(i{1,3})\b", lambda found: f"{found[1]} {len(found[2])}"),
     (r"\b(?:puede|pode|podria|poderia|puo|potrebbe|peut|pourrait) (?:ser|essere|etre)\b", "maybe is"),
-    (r"\b(?:scratch that|on second thoughts?)\b", "however"),
+    (r"\bon second thoughts?\b", "however"),
+    (r"\b(?:scratch that|strike that|i take (?:that|it) back|my (?:mistake|bad))\b", "correction"),
+    (r"\b(?:i meant|jeg mente|voiam sa spun|xin lõi|maksud saya|(?:make that|i mean)(?= +§))", "correction"),
+    (r"\b(?:edit|update):", "correction:"),
     (r"\b(?:after all|in this case|at this (?:step|point))\b", "now"),
     (r"\bwould be (?=the (?:right|correct|best)\b)", "is "),
     (r"\bnow that\b", "because"),
@@ -111,6 +131,17 @@ _PHRASES = _rewritings(
     (r"\bpreferable to\b", "better than"),
     (r"\bas opposed to\b", "over"),
     (r"\b(?:second|next)[ -]best\b", "not"),
+    (r"\b(?:worst|backup|secondary|initial) (option|answer|choice|action|move)\b", r"not \1"),
+    (r"\b(?:common|usual|frequent) mistake\b", "not"),
+    # "nu" is "now" in other languages
+    (r"\bnu (?=(?:este|e|se|aleg|poate|cred|varianta|raspunsul)\b)", "not "),
+    # "er", "je" and "este" are "he", "I" and "this" in other languages
+    (
+        r"\b(?:er|je|este) (?=ikke|forkert|feil|galt|ri[gk]tig|spatn|chybn|spravn|nespravn|gresit|corect|incorect)",
+        "is ",
+    ),
+    (r"(?<=, )men(?= +§)", "but"),
+    (r"\bin the next (?:step|turn|move)\b", "afterwards"),
     # a list in which each option has its yes or no
     (r"(§[a-z]|\d+) +(yes|no)(?=,? +(?:§[a-z]|\d+) +(?:yes|no)\b|\W*\Z)", r"\1: \2.\n"),
     # right is a direction too
@@ -125,9 +156,9 @@ _PHRASES = _rewritings(
     (r"(?<=[a-z])-(?=[a-z])", ""),
     (r"\b(?:[cdjlmnst]|qu)'(?=[a-z]{2})(?!t\b)", " "),
     # punctuation of scripts without spaces
-    (r"[。！]", ".\n"),
-    (r"？", "?\n"),
-    (r"[，、]", ","),
+    (r"[。！।]", ".\n"),
+    (r"[？؟]", "?\n"),
+    (r"[，、،]", ","),
     (r"；", ";"),
 )
 
@@ -153,7 +184,7 @@ def _lexicon() -> _Lexicon:
     text = Path(__file__).with_name("words.txt").read_text(encoding="utf-8")
     sections = [part.split("\n", 1)[1] for part in re.split("^# ", text, flags=re.MULTILINE)[1:]]
     fillers, nouns, words, signs, kinds = sections
-    by_sign = {sign: meaning.replace("_", " ") for meaning, sign in _entries(signs)}
+    by_sign = {folded(sign): meaning.replace("_", " ") for meaning, sign in _entries(signs)}
     cues = {}
     for line in kinds.splitlines():
         kind, _, members = line.partition(":")
@@ -190,7 +221,14 @@ def nouns() -> frozenset[str]:
     return _lexicon().nouns
 
 
-_BARE: Final = str.maketrans("łøđı", "lodi")
+@functools.cache
+def known_words() -> frozenset[str]:
+    """The small English: fillers, nouns, cues, and what words of other languages mean."""
+    lexicon = _lexicon()
+    return lexicon.fillers.union(lexicon.nouns, lexicon.words.values(), *lexicon.cues.values())
+
+
+_BARE: Final = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ı": "i", "æ": "ae", "œ": "oe"})
 """Letters that no accent parts from the Latin ones which they are like."""
 
 
@@ -210,7 +248,7 @@ def plain_words(text: str) -> list[str]:
     for pattern, meaning in _PHRASES:
         text = pattern.sub(meaning, text)
     lexicon = _lexicon()
-    if re.search(f"[{EAST}]", text):
+    if re.search(f"[{EAST}{_THAI}]", text):
         for sign, meaning in lexicon.signs:
             text = text.replace(sign, f" {meaning} ")
     return [lexicon.words.get(token, token) for token in _TOKEN.findall(text)]

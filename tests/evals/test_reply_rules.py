@@ -219,6 +219,171 @@ def test_the_word_for_answer_of_many_languages_is_known(word, label):
     assert read_action(f"{word}: {label}", KIDGYM).option == "ABCD".index(label)
 
 
+@pytest.mark.parametrize("frame", ["{}", "Answer: {}", "<answer>{}</answer>"])
+@pytest.mark.parametrize(
+    "correction",
+    [
+        *("Edit: {}", "Update: {}", "Erratum: {}.", "Apologies, I meant {}.", "I mean {}.", "Make that {}."),
+        *("Korrektur: {}", "Verzeihung, ich meinte {}.", "Correction : {}", "Pardon, je voulais dire {}."),
+        *("Corrección: {}", "Perdón, quise decir {}.", "Correzione: {}.", "Scusa, volevo dire {}.", "Correção: {}."),
+        *("Desculpe, quis dizer {}.", "Correctie: {}.", "Sorry, ik bedoelde {}.", "Rättelse: {}.", "Rettelse: {}."),
+        *("Undskyld, jeg mente {}.", "Korjaus: {}.", "Anteeksi, tarkoitin {}.", "Poprawka: {}.", "Oprava: {}."),
+        *("Javítás: {}.", "Corectare: {}.", "Scuze, voiam să spun {}.", "Διόρθωση: {}.", "Συγγνώμη, εννοούσα {}."),
+        *("Исправление: {}.", "Извините, {}.", "Виправлення: {}.", "Düzeltme: {}.", "Pardon, {} demek istedim."),
+        *("تصحيح: {}.", "عذرًا، {}.", "תיקון: {}.", "סליחה, התכוונתי {}.", "اصلاح: {}.", "ببخشید، منظورم {} بود."),
+        *("सुधार: {}.", "সংশোধন: {}.", "更正：{}。", "抱歉，应该选{}。", "訂正：{}。", "すみません、{}です。"),
+        *("정정: {}.", "죄송합니다, {}입니다.", "Xin lỗi, {}.", "แก้ไข: {}", "Koreksi: {}.", "Maaf, maksud saya {}."),
+    ],
+)
+@given(labels=st.permutations("ABCD"))
+def test_in_any_language_a_correction_replaces_the_answer_before_it(frame, correction, labels):
+    found = read_action(f"{frame}\n\n{correction}".format(*labels[:1], labels[1]), KIDGYM).option
+    assert found is not None and "ABCD"[found] == labels[1]
+
+
+@pytest.mark.parametrize("frame", ["{}. ", "Answer: {}\n\n"])
+@pytest.mark.parametrize(
+    "correction",
+    [
+        *(
+            "Zuzenketa: {}",
+            "Cywiriad: {}",
+            "Samahani, nilimaanisha {}.",
+            "Leiðrétting: {}",
+            "Parandus: {}",
+            "Labojums: {}.",
+        ),
+        *("Pataisymas: {}", "Ispravak: {}.", "Jammer, ek bedoel {}.", "Перабачце, {}", "Oprostite, mislio sam {}."),
+    ],
+)
+@given(labels=st.permutations("ABCD"))
+def test_what_a_later_clause_of_unknown_words_may_replace_is_not_read(frame, correction, labels):
+    found = read_action(frame.format(labels[0]) + correction.format(labels[1]), KIDGYM).option
+    assert found is None or "ABCD"[found] == labels[1]
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        "It opens the door of {}.",
+        "The lamp beside {} is lit.",
+        "The piece fits the hole to the left of {}.",
+        "Alternative: {}",
+    ],
+)
+@given(labels=st.permutations("ABCD"))
+def test_what_is_said_of_other_options_behind_an_answer_replaces_none(behind, labels):
+    found = read_action(f"{labels[0]}\n\n" + behind.format(labels[1]), KIDGYM).option
+    assert found is not None and "ABCD"[found] == labels[0]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        *("Best option: {}\nWorst option: {}", "Richtige Antwort: {}. Verworfene Antwort: {}."),
+        *("Rätt svar: {}. Fel svar: {}.", "Rigtigt svar: {}. Forkert svar: {}.", "Riktig svar: {}. Feil svar: {}."),
+        *("Oikea vastaus: {}. Väärä vastaus: {}.", "Poprawna odpowiedź: {}. Niepoprawna odpowiedź: {}."),
+        *("Správná odpověď: {}. Chybná odpověď: {}.", "Helyes válasz: {}. Hibás válasz: {}."),
+        *("Răspuns corect: {}. Răspuns greșit: {}.", "Σωστή απάντηση: {}. Λανθασμένη απάντηση: {}."),
+        *("Верный ответ: {}. Ошибочный ответ: {}.", "Правильна відповідь: {}. Хибна відповідь: {}."),
+        *("सही उत्तर: {}। गलत उत्तर: {}।", "সঠিক উত্তর: {}। ভুল উত্তর: {}।", "คำตอบที่ถูกต้อง: {} คำตอบที่ผิด: {}"),
+        *("Risposta giusta: {}. Risposta errata: {}.", "Jawaban benar: {}. Jawaban salah: {}."),
+        *(
+            "Final choice: {}. Initial choice: {}.",
+            "Top choice: {}. Backup choice: {}.",
+            "Answer: {}\n\nCommon mistake: {}",
+        ),
+    ],
+)
+@given(labels=st.permutations("ABCD"))
+def test_of_a_right_and_a_wrong_answer_the_right_one_is_meant(form, labels):
+    found = read_action(form.format(*labels), KIDGYM).option
+    assert found is not None and "ABCD"[found] == labels[0]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        *("{} is wrong and {} is right.", "{} ist falsch und {} ist richtig.", "{} est fausse et {} est correcte."),
+        *("{} es incorrecta y {} es correcta.", "{} è sbagliata e {} è giusta.", "{} is fout en {} is juist."),
+        *("{} är fel och {} är rätt.", "{} je špatně a {} je správně.", "{} este greșită și {} este corectă."),
+        *("Η {} είναι λάθος και η {} είναι σωστή.", "{} خاطئ و {} صحيح.", "{} गलत है और {} सही है।"),
+        *("Ik dacht {}, maar het is {}.", "Credeam că e {}, dar răspunsul corect este {}."),
+        *("It is tempting to choose {}, but {} is right.", "It's too early to choose {}, so {}."),
+        *(
+            "A naive solver would choose {}, but {} is correct.",
+            "Es ist verlockend, {} zu wählen, aber {} ist richtig.",
+        ),
+    ],
+)
+@given(labels=st.permutations("BCD"))
+def test_of_what_is_wrong_thought_or_tempting_and_what_is_right_the_latter_is_meant(form, labels):
+    found = read_action(form.format(*labels), KIDGYM).option
+    assert found is None or "ABCD"[found] == labels[1]
+
+
+def test_what_is_wrong_in_the_same_clause_is_not_taken():
+    assert read_action("A is wrong and B is right.", KIDGYM).option == 1
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        *(
+            "Jag väljer inte {}.",
+            "Jeg vælger ikke {}.",
+            "Nu aleg {}.",
+            "Răspunsul nu este {}.",
+            "Răspunsul poate fi {}.",
+        ),
+        *("Δεν επιλέγω {}.", "Не обираю {}.", "Cevap {} değil.", "لا أختار {}.", "{} غير صحيح.", "אינני בוחר {}."),
+        *("من {} را انتخاب نمی‌کنم.", "मैं {} नहीं चुनता।", "उत्तर {} नहीं है।", "उत्तर: शायद {}", "উত্তর {} নয়।"),
+        *("উত্তর: হয়তো {}", "যদি দরজা খোলা থাকে, উত্তর: {}", "अगर दरवाज़ा खुला है, उत्तर: {}", "คำตอบไม่ใช่ {}"),
+        *("คำตอบอาจเป็น {}", "ถ้าประตูเปิด คำตอบคือ {}", "ฉันไม่เลือก {}", "Jawabannya bukan {}.", "هل الجواب {}؟"),
+        "Dacă ușa e deschisă, răspunsul este {}.",
+    ],
+)
+@given(label=st.sampled_from("BCD"))
+def test_what_is_denied_with_words_for_choosing_is_not_read(form, label):
+    assert read_action(form.format(label), KIDGYM).option is None
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        *("Răspuns: {}", "Răspunsul este {}.", "उत्तर: {}", "উত্তর: {}", "คำตอบคือ {}", "Jag väljer {}."),
+        *("Jeg vælger {}.", "Valitsen {}.", "Volím {}.", "Aleg {}.", "Επιλέγω {}.", "Обираю {}.", "{} seçiyorum."),
+        *("أختار {}.", "אני בוחר {}", "من {} را انتخاب می‌کنم.", "मैं {} चुनता हूँ।", "ฉันเลือก {}", "{} সঠিক।"),
+        *("{} är rätt.", "{} er rigtig.", "{} jest poprawna.", "{} je správně.", "{} đúng.", "Cevap {}'dır."),
+        *("Ikke A, men {}.", "Не A, а {}.", "Bukan A, melainkan {}."),
+    ],
+)
+@given(label=st.sampled_from("BCD"))
+def test_words_for_choosing_of_many_languages_are_known(form, label):
+    assert read_action(form.format(label), KIDGYM).option == "ABCD".index(label)
+
+
+@pytest.mark.parametrize("form", ["Ответ: {}", "Η απάντηση είναι η {}.", "<answer>{}</answer>", "{}", "({})"])
+@pytest.mark.parametrize(("letter", "option"), [("А", 0), ("В", 1), ("С", 2), ("Α", 0), ("Β", 1)])
+def test_a_letter_that_looks_like_a_label_is_that_label(form, letter, option):
+    assert read_action(form.format(letter), KIDGYM).option == option
+
+
+@pytest.mark.parametrize(
+    "reply", ["В комнате пусто.", "С этим не ясно.", "Η πόρτα είναι κλειστή.", "А, Б, В: В", "Ответ: Г"]
+)
+def test_a_word_or_a_letter_of_another_alphabet_is_no_label(reply):
+    assert read_action(reply, KIDGYM).option is None
+
+
+@pytest.mark.parametrize("form", ["{}", "Answer: {}", "الإجابة: {}", "उत्तर: {}", "คำตอบคือ {}", "<answer>{}</answer>"])
+@pytest.mark.parametrize("zero", ["٠", "۰", "०", "০", "๐", "０"])
+@given(number=st.integers(1, 8))
+def test_digits_of_any_script_are_digits(form, zero, number):
+    digit = chr(ord(zero) + number)
+    assert read_answer(form.format(digit), list("12345678"), list("12345678")).option == number - 1
+
+
 @pytest.mark.parametrize(
     ("reply", "name"),
     [
