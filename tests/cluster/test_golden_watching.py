@@ -434,9 +434,9 @@ def test_rules_of_runs(capsys, monkeypatch, tmp_path):
     for name in ("games_in_order", "ranks"):
         monkeypatch.setattr(watch, name, said.calls(name, name))
     for rule, balanced in itertools.product(
-        (None, SimpleNamespace(outcomes_of=said.calls("outcomes", told))), (False, True)
+        (None, SimpleNamespace(outcomes_of=said.calls("outcomes", told), compares_within_run=True)), (False, True)
     ):
         run = SimpleNamespace(rule=rule, planned="plan", ledger="ledger", attempts="attempts")
         made = watch.StopWatch.of(run, balanced)
-        said(balanced, made._outcomes is told, made.ranks)
+        said(balanced, made._outcomes is told, made.ranks, made.waits_for_baseline)
     said.check("run_rules")
