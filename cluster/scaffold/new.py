@@ -11,11 +11,8 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
-from cluster.config.plan import make_suite
-from cluster.config.registry import file_names
 from cluster.errors import UserError
-from cluster.models.table import rows
-from envs import picture, plugins
+from envs import plugins
 
 KINDS: Final = {
     "suite": "games with pictures, a table, a figure and a view",
@@ -110,6 +107,10 @@ def _check_name(kind: str, name: str) -> None:
 
 def _taken_by(kind: str, name: str) -> str:
     """What else is called by a name that the package would use; empty where nothing is."""
+    from cluster.config.registry import file_names  # not above: the help waits for nothing that takes time to import
+    from cluster.models.table import rows
+    from envs import picture
+
     values = _values(name)
     class_name, task = values["class_name"], values["task"]
     if kind == "suite":
@@ -135,6 +136,8 @@ def _taken_by(kind: str, name: str) -> str:
 
 def _is_task(task: str) -> bool:
     """Whether KidGym has a task of this name, of ours or of an installed package."""
+    from cluster.config.plan import make_suite
+
     try:
         make_suite({"type": "kidgym", "tasks": [task], "episodes": 1}).plan()
     except (UserError, ValueError):  # KidGym is not installed, or its plan knows no such task

@@ -17,6 +17,7 @@ from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, UserError
 from cluster.ray_backend import actors
 from cluster.storage.stored_run import Run
 from evals.suite import play_episode
+from evals.summary.cost import money
 from tests.cluster.conftest import leave, settings_at
 from tests.cluster.test_cli import SMALL
 from tests.cluster.test_resume import world as world  # a fixture
@@ -151,7 +152,7 @@ def test_a_run_whose_spending_journal_was_removed_says_so(model, keeps_journal, 
     leave(settings, [record])
     assert run(settings, lambda *_: True) == (CONTINUE, None)
     cost = sum(turn.reply.cost for turn in record.turns)
-    warned = f"spending.json: missing, though the ledger's episodes cost {cost:.2f}" in capsys.readouterr().err
+    warned = f"spending.json: missing, though the ledger's episodes cost {money(cost)}" in capsys.readouterr().err
     assert cost and warned is keeps_journal
 
 
@@ -203,7 +204,7 @@ def test_native_handlers_that_ray_leaves_behind_neither_swallow_a_signal_nor_end
 
     monkeypatch.setattr(module.actors, "start_ray", start_ray)
     monkeypatch.setattr(module.capacity, "check_fit", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
-    monkeypatch.setattr(module, "Driver", lambda *_: None)
+    monkeypatch.setattr(module, "Driver", lambda *_, stopping: None)
     assert start(tmp_path / "run") == CONTINUE
     assert signal.alarm(0) == 0
 
