@@ -31,8 +31,10 @@ from evals.suite import ledger_columns, play_episode, words_for_people
 from evals.types import Episode
 
 SMALL: Final[Mapping[str, tuple[str, ...]]] = {
+    "demo": ("suite.suites.0.repeats=1",),  # of KUMO, its first suite
     "kidgym": ("suite.modes=[zero_shot]", "suite.episodes=1"),
     "kumo": ("suite.tasks_per_domain=1", "suite.repeats=1"),
+    "kumo_likely": ("suite.tasks_per_domain=1", "suite.repeats=1"),
     "multistar": ("suite.subtask=direct", "suite.puzzles=1", "suite.reply=text"),
 }
 """What a person plays by default: each game once, as the human studies of the papers did. Own settings come after."""

@@ -61,24 +61,25 @@ def new_study(folder: Path, settings: Sequence[str], kind: Kind, players: int, g
 
     Args:
         folder: New, or empty.
-        settings: Of the suite, as for ``raycade run``; by default each game once, as for ``raycade play``.
+        settings: Of the suite, as for ``raycade run``, and the name of the run; by default few games, as for ``raycade play``.
         kind: Whether people play the games or judge their questions.
         players: Of each game.
         games: Of each participant, at most.
         title: Above the pages.
 
     Raises:
-        UserError: the folder holds something, or the settings are wrong.
+        UserError: the folder holds something, or the settings are wrong or have no effect on a study.
     """
     _check_new(folder)
     if min(players, games) < 1:
         raise UserError(f"--players={players} --games={games}: each must be 1 at least")
+    _check_effect(settings)
     given = play_overrides(settings, "")
     chosen = tuple(each for each in dict.fromkeys(given) if not each.startswith(("model=", "model.name=")))
     found = _games(chosen)
-    needed = participants_needed(len(found.by_id), players, games)
+    needed = participants_needed(len(found.different), players, games)
     if needed > MOST_PARTICIPANTS:
-        raise UserError(f"{len(found.by_id):,} games would take {needed:,} participants; narrow the settings down")
+        raise UserError(f"{len(found.different):,} games would take {needed:,} participants; narrow the settings down")
     criteria = CRITERIA if kind == "review" else ()
     plan = Plan(
         title=title,
@@ -88,7 +89,7 @@ def new_study(folder: Path, settings: Sequence[str], kind: Kind, players: int, g
         games_per_participant=games,
         criteria=criteria,
     )
-    people = _drawn([*found.by_id], needed, games, Counter(), ())
+    people = _drawn(found.different, needed, games, Counter(), ())
     texts = resources.files(__package__) / "texts"
     contents = {"consent.md": texts / "consent.md", "instructions.md": texts / f"instructions.{kind}.md"}
     contents["thanks.md"] = texts / "thanks.md"
@@ -105,6 +106,20 @@ def new_study(folder: Path, settings: Sequence[str], kind: Kind, players: int, g
                 (folder / name).unlink(missing_ok=True)
             raise
     return Study(folder, plan, people)
+
+
+def _check_effect(settings: Sequence[str]) -> None:
+    """See that a study takes the settings: it plans all games of a suite for people, and no run of a model.
+
+    Raises:
+        UserError: one of them would change nothing.
+    """
+    for setting in settings:
+        key = setting.partition("=")[0].lstrip("+~")
+        if key not in ("suite", "name") and not key.startswith("suite."):
+            raise UserError(
+                f"{key}: has no effect on a study; its settings are those of the suite (suite=..., suite.NAME=...) and name=..."
+            )
 
 
 def _check_new(folder: Path) -> None:
@@ -131,7 +146,7 @@ def add_participants(folder: Path, count: int) -> Study:
         opened = open_study(folder)
         study = opened.study
         finished = _finished(study)
-        more = _drawn([*opened.games.by_id], count, study.plan.games_per_participant, finished, study.participants)
+        more = _drawn(opened.games.different, count, study.plan.games_per_participant, finished, study.participants)
         _write_secret(folder / PARTICIPANTS, participants_text([*study.participants, *more]))
     return dataclasses.replace(study, participants=(*study.participants, *more))
 

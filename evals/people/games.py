@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from evals.suite import Suite, people_fingerprint, unassigned_games
 from evals.types import Episode, stable_hash
@@ -26,6 +28,15 @@ class Games:
             ValueError: see ``Suite.plan``.
         """
         return cls(suite, {episode.id: episode for episode in unassigned_games(suite)})
+
+    @cached_property
+    def different(self) -> tuple[str, ...]:
+        """The ids of the games that people are given: of a game's repeats, which are one game to a person, the first."""
+        first_repeats: dict[str, str] = {}
+        for game, episode in self.by_id.items():
+            whichever_repeat = dataclasses.replace(episode, repeat=0)
+            first_repeats.setdefault(whichever_repeat.id, game)
+        return tuple(first_repeats.values())
 
     def for_person(self, game: str, person: str) -> Episode:
         """A game as the episode of a person; its id depends on the words for people."""

@@ -52,7 +52,7 @@ async def taken_by(study: Study, participant: Participant, games: Games, check_g
     journal = Journal.read(study.answers_of(participant))
     check_ids: Sequence[str] = ()
     if check_games:
-        check_ids = [*check_games.by_id]
+        check_ids = check_games.different
     items = items_of(study, participant, check_ids)
     over = [item for item in items if is_over(journal, item)]
     records = []

@@ -87,7 +87,7 @@ class Seat:
         """
         self._study, self._participant = study, participant
         self._games, self._check_games = games, check_games
-        self._items = items_of(study, participant, [*check_games.by_id] if check_games else ())
+        self._items = items_of(study, participant, check_games.different if check_games else ())
         self._journal = Journal.read(study.answers_of(participant))
         self._current: _Current | None = None
         self._lock = asyncio.Lock()

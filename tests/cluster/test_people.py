@@ -2,8 +2,10 @@
 
 import asyncio
 import csv
+import dataclasses
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -170,7 +172,7 @@ def test_new_participants_get_the_games_that_the_fewest_have_ended(tmp_path, mon
     monkeypatch.setattr(
         folder,
         "open_study",
-        lambda path: SimpleNamespace(study=study, games=SimpleNamespace(by_id=dict.fromkeys(games))),
+        lambda path: SimpleNamespace(study=study, games=SimpleNamespace(different=games)),
     )
     for person in people:
         answer_all(tmp_path, person.to_json(), "A", ended if person.code == "a" else begun)
@@ -272,6 +274,27 @@ def test_damaged_answers_are_told_when_a_study_is_served(tmp_path, capsys):
     command._warn_of_damage(study)
     err = capsys.readouterr().err
     assert err.count("warning") == 1 and f"{path}" in err and "line 1" in err and "person-b" in err
+
+
+@pytest.mark.parametrize("setting", ["shard=1/2", "stop=precise", "stop.most=5", "+baselines=[random]", "model=oracle"])
+def test_settings_without_effect_on_a_study_are_refused(tmp_path, setting):
+    with pytest.raises(
+        UserError, match=f"^{re.escape(setting.partition('=')[0].lstrip('+'))}: has no effect on a study"
+    ):
+        folder.new_study(tmp_path / "study", [*KIDGYM, setting], "play", 1, 1, "Study")
+    assert not (tmp_path / "study").exists()
+
+
+def test_a_study_gives_the_repeats_of_a_game_to_nobody(tmp_path, monkeypatch):
+    plan = ToySuite(episodes=4).plan()
+    again = [dataclasses.replace(game, repeat=1) for game in plan]
+    monkeypatch.setattr(ToySuite, "plan", lambda suite: [*plan, *again])
+    monkeypatch.setattr(folder, "_games", lambda settings: Games.of(ToySuite()))
+    study = folder.new_study(tmp_path / "study", [*KIDGYM, "name=people"], "play", 2, 2, "Study")
+    assert "name=people" in study.plan.settings
+    games = Games.of(ToySuite()).by_id
+    given = Counter((games[game].index, games[game].repeat) for each in study.participants for game in each.games)
+    assert given == {(index, 0): 2 for index in range(4)}
 
 
 @pytest.mark.parametrize(

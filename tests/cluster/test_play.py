@@ -138,9 +138,15 @@ def test_participants_play_the_same_games_as_players_of_their_own():
     assert {episode.player for episode in ann.plan} == {"human_ann"}
 
 
+@pytest.mark.parametrize("suite", ["demo", "kumo_likely"])
+def test_repeats_are_for_models(suite):
+    plan = load_settings(play_overrides([f"suite={suite}"], "")).plan
+    assert {episode.repeat for episode in plan} == {0}
+
+
 @pytest.mark.slow
 def test_by_default_each_game_is_played_once():
-    for suite, planned in (("kidgym", 36), ("kumo", 10)):
+    for suite, planned in (("kidgym", 36), ("kumo", 10), ("kumo_likely", 5)):
         assert len(load_settings(play_overrides([f"suite={suite}"], "")).plan) == planned
     multistar = load_settings(play_overrides(OTHERS["multistar"], ""))
     assert multistar.suite.subtask == "direct" and multistar.suite.reply == "text"

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import itertools
 import json
 import math
 
@@ -447,6 +448,43 @@ def test_each_game_belongs_to_its_part_of_a_bundle():
     assert {game.player for game in games.by_id.values()}.isdisjoint({"person-a"})
     [*_, last] = games.by_id
     assert (games.for_person(last, "person-a").player, games.for_person(last, "person-a").index) == ("person-a", 2)
+
+
+@dataclasses.dataclass(frozen=True)
+class Repeating(ToySuite):
+    """Each game several times, in several modes."""
+
+    repeats: int = 1
+    modes: int = 1
+
+    def plan(self):
+        numbers = itertools.product(range(self.modes), range(self.repeats))
+        return [
+            dataclasses.replace(game, mode=f"mode-{mode}", repeat=repeat)
+            for mode, repeat in numbers
+            for game in super(Repeating, self).plan()
+        ]
+
+
+@given(st.integers(1, 5), st.integers(1, 4), st.integers(1, 3))
+def test_repeats_of_a_game_are_one_game_for_people(count, repeats, modes):
+    games = Games.of(Repeating(count, repeats=repeats, modes=modes))
+    chosen = [games.by_id[game] for game in games.different]
+    assert len(games.by_id) == count * repeats * modes, "a study that has begun with repeats goes on"
+    assert sorted((game.mode, game.index) for game in chosen) == [
+        (f"mode-{mode}", index) for mode in range(modes) for index in range(count)
+    ]
+    assert {game.repeat for game in chosen} == {0}
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+async def test_each_check_game_is_played_once(tmp_path, repeats):
+    checks = Games.of(Repeating(episodes=2, turns=1, repeats=repeats))
+    study = study_in(tmp_path, checks=())
+    seat = seat_of(study, check_games=checks)
+    assert sum(item.kind == "check_game" for item in seat._items) == 2
+    taken = await taken_by(study, study.participants[0], GAMES, checks)
+    assert not taken.finished
 
 
 def test_new_participants_play_what_lacks_players():
