@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 import re
 import secrets
 from pathlib import Path
@@ -25,15 +24,9 @@ _LARGEST = 1_000
 """Bytes of a file with a secret."""
 
 
-def new_secret(path: Path) -> None:
-    """Write a new secret that only its owner may read.
-
-    Raises:
-        OSError: the file exists, or cannot be written.
-    """
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(f"raycade-challenge-1 {secrets.token_hex(32)}\n")
+def new_secret() -> str:
+    """The content of a file with a new secret."""
+    return f"raycade-challenge-1 {secrets.token_hex(32)}\n"
 
 
 def read_secret(path: Path) -> str:

@@ -1,8 +1,10 @@
 """``raycade new``: what it writes works as it stands, by the commands that its README names."""
 
+import errno
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -94,6 +96,32 @@ def test_a_domain_may_be_called_by_a_word_of_yaml(name, tmp_path):
     write_package("domain", name, tmp_path)
     domain = yaml.safe_load((tmp_path / f"{name}.yaml").read_text())
     assert (domain["name"], domain["title"]) == (name, name.capitalize())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_full_disk_leaves_no_half_package_and_the_same_command_writes_it_later(
+    kind, before, tmp_path, monkeypatch, capsys
+):
+    real, written = Path.write_text, []
+
+    def full(path, text, **named):
+        real(path, text[: len(text) // 2], **named)
+        if len(written) == before:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written.append(path)
+
+    folder = tmp_path / "here"
+    command = ["new", kind, NAMES[kind], "--folder", str(folder)]
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_text", full)
+        with pytest.raises(SystemExit) as end:
+            main(command)
+    assert end.value.code == 1 and "No space left" in capsys.readouterr().err
+    assert not [*folder.iterdir()]
+    with pytest.raises(SystemExit) as end:
+        main(command)
+    assert end.value.code == 0
 
 
 def test_it_writes_where_it_is_told_and_says_what_to_do_next(tmp_path, capsys):

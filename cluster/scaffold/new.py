@@ -11,7 +11,7 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
-from cluster.errors import UserError
+from cluster.errors import UserError, cannot_write
 from envs import plugins
 
 KINDS: Final = {
@@ -42,7 +42,8 @@ def main(options: argparse.Namespace) -> None:
     """Write the files and say what to do next.
 
     Raises:
-        UserError: the name cannot be used, or the folder is not empty.
+        UserError: the name cannot be used, or the folder is not empty or cannot be written.
+        RunFailedError: the disk takes no more.
     """
     kind, name = options.kind, options.name
     folder: Path = options.folder or Path(name)
@@ -52,7 +53,7 @@ def main(options: argparse.Namespace) -> None:
     try:
         written = write_package(kind, name, folder)
     except OSError as error:
-        raise UserError(f"{folder}: cannot be written: {error.strerror}") from error
+        raise cannot_write(folder, error) from error
     print(f"{folder}: {', '.join(path.name for path in written)}\n")
     print((folder / "README.md").read_text(encoding="utf-8"), end="")
 
@@ -67,15 +68,24 @@ def write_package(kind: str, name: str, folder: Path) -> list[Path]:
 
     Returns:
         The files.
+
+    Raises:
+        OSError: one cannot be written; none of them is there.
     """
     values = _values(name)
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
+    contents = {}
     for template in sorted((TEMPLATES / kind).glob("*.txt")):
         path = folder / template.stem.replace("NAME", name)
-        path.write_text(Template(template.read_text(encoding="utf-8")).substitute(values), encoding="utf-8")
-        written.append(path)
-    return written
+        contents[path] = Template(template.read_text(encoding="utf-8")).substitute(values)
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        for path, content in contents.items():
+            path.write_text(content, encoding="utf-8")
+    except BaseException:  # a full disk, say: the same command can write the package later
+        for path in contents:
+            path.unlink(missing_ok=True)
+        raise
+    return [*contents]
 
 
 def _values(name: str) -> dict[str, str]:

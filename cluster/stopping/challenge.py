@@ -9,6 +9,7 @@ from typing import Any
 from cluster.config.plan import make_suite
 from cluster.console import raycade
 from cluster.errors import UserError, cannot_write
+from cluster.storage.durable import create_durably
 from cluster.storage.stored_run import Run
 from envs.files import real_path
 from evals.sealed import PREFIX, commitment_of, new_secret, read_secret
@@ -20,9 +21,10 @@ def new_challenge(path: Path) -> str:
 
     Raises:
         UserError: the file exists or cannot be written.
+        RunFailedError: the disk takes no more.
     """
     try:
-        new_secret(path)
+        create_durably(path, new_secret().encode("ascii"), rights=0o600)
     except FileExistsError as error:
         raise UserError(f"{path}: exists; a challenge is never written over") from error
     except OSError as error:

@@ -52,15 +52,20 @@ def is_scratch(path: Path) -> bool:
     return re.fullmatch(r"\.doctor-[0-9a-f]{8}", path.name) is not None
 
 
-def create_durably(path: Path, content: bytes) -> None:
+def create_durably(path: Path, content: bytes, rights: int = 0o666) -> None:
     """Create a file that must not be there yet; of several processes that try, one succeeds.
+
+    Args:
+        path: The file.
+        content: All of it.
+        rights: Of the file, as far as the user's umask lets them be.
 
     Raises:
         FileExistsError: it is there.
         OSError: it cannot be written, and is not there.
     """
     try:
-        _write(path, content, os.O_EXCL, 0o666)
+        _write(path, content, os.O_EXCL, rights)
         sync_directory(path.parent)
     except FileExistsError:
         raise

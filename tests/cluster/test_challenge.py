@@ -2,7 +2,9 @@
 
 import dataclasses
 import datetime
+import errno
 import json
+import os
 import re
 import shlex
 import time
@@ -17,7 +19,7 @@ from cluster.commands import preregister
 from cluster.commands.compare import compare
 from cluster.config.plan import make_suite
 from cluster.config.settings import load_settings
-from cluster.errors import UserError
+from cluster.errors import RunFailedError, UserError
 from cluster.stopping import registration
 from cluster.stopping.challenge import check_run, new_challenge, open_challenge
 from cluster.stopping.registration import (
@@ -76,6 +78,19 @@ def test_a_commitment_is_kept_or_broken(tmp_path):
     new_challenge(other)
     with pytest.raises(UserError, match="another secret"):
         open_challenge(other, published)
+
+
+def test_a_full_disk_leaves_no_challenge_and_a_new_one_can_be_drawn_later(tmp_path, monkeypatch):
+    def full(file, content):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    file = tmp_path / "secret"
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        with pytest.raises(RunFailedError, match="secret: cannot be written"):
+            new_challenge(file)
+    assert not file.exists()
+    new_challenge(file)
 
 
 def test_games_of_a_plan_are_told_from_those_of_a_secret_by_their_seeds(tmp_path):
