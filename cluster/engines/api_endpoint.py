@@ -50,7 +50,7 @@ class WithoutJournal:
     def note_reserved(self, body: Mapping[str, Any], name: str, most: float) -> None:
         """Nothing is to be noted."""
 
-    def note_price(self, body: Mapping[str, Any], name: str, price: float, unreadable: bool = False) -> None:
+    def note_price(self, body: Mapping[str, Any], name: str, price: float, failed: bool = False) -> None:
         """Nothing is to be noted."""
 
 

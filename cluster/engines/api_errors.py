@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import email.utils
 import json
 import math
@@ -230,6 +231,8 @@ def asked_seconds(headers: Mapping[str, str]) -> float:
         return max(0.0, seconds) if math.isfinite(seconds) else 0.0
     try:
         date = email.utils.parsedate_to_datetime(headers.get("retry-after", ""))
+        if date.tzinfo is None:  # dates of HTTP are those of UTC, also in the form that names no zone
+            date = date.replace(tzinfo=datetime.UTC)
         return max(0.0, date.timestamp() - time.time())
     except (ValueError, OverflowError):
         return 0.0

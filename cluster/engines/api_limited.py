@@ -51,8 +51,8 @@ class Connection(Protocol):
         """Note what the run's spending holds for a request that is about to be sent, until its price is known."""
         ...
 
-    def note_price(self, body: Mapping[str, Any], name: str, price: float, unreadable: bool = False) -> None:
-        """Note the price of a request that was answered, be it ``unreadable``; called before the price is counted."""
+    def note_price(self, body: Mapping[str, Any], name: str, price: float, failed: bool = False) -> None:
+        """Note the price of a request that was answered, before it is counted; after a ``failed`` one it is sent again."""
         ...
 
     async def check(self) -> None:
@@ -146,20 +146,23 @@ class LimitedEndpoint:
         """Send a request and read what comes back, and note what that costs."""
         payment.price = self._price(Usage(), most, payment)  # stays so where the answer never comes or does not tell
         payment.priced = False
+        was_answered = False
         try:
             data = await self.http.complete(body, request.id)
+            was_answered = True
             payment.price = self._price(self._read_usage(data), most, payment)
             payment.priced = True
             answer = self._read_answer(data, bool(request.labels))
         except EndpointError as error:
             if error.stated is not None:
                 payment.price = self._price(read_usage(error.stated, wrote=False), most, payment)
-            elif not payment.priced:
-                payment.price = max(payment.price, payment.most)
+            elif not was_answered:
+                payment.price = payment.most
             payment.priced = True
             payment.price = error.price = payment.price if error.may_cost else 0.0
-            if error.unreadable:
-                self.http.note_price(body, request.id, payment.price, unreadable=True)
+            if was_answered:
+                # What a filter stopped stays the answer of its turn; all else is asked again.
+                self.http.note_price(body, request.id, payment.price, failed=error.meaning != "filtered")
             raise
         payment.price = self._price(answer.usage, most, payment)
         if answer.usage.prompt is not None:

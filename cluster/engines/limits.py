@@ -17,9 +17,12 @@ class AdaptiveConcurrency:
     ``Retry-After``.
     """
 
-    def __init__(self, most: int, calm_seconds: float = 1.0, clock: Callable[[], float] = time.monotonic) -> None:
-        """Starts at ``most``."""
+    def __init__(
+        self, most: int, calm_seconds: float = 1.0, clock: Callable[[], float] = time.monotonic, least: float = 1.0
+    ) -> None:
+        """Starts at ``most``, and never falls below ``least``."""
         self.most = most
+        self.least = least
         self.limit = float(most)
         self.in_flight = 0
         self._calm_seconds = calm_seconds
@@ -62,7 +65,7 @@ class AdaptiveConcurrency:
         """The server returned a rate-limit error."""
         if self._clock() - self._halved >= self._calm_seconds:
             self._halved = self._clock()
-            self.limit = max(1.0, self.limit / 2)
+            self.limit = max(self.least, self.limit / 2)
 
 
 class PerMinute:

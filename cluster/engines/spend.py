@@ -146,11 +146,12 @@ class Spend:
             SpendCapReachedError: the cap is reached.
         """
         if counted is not None:
-            again = Payment(counted)
+            again = Payment(counted, most=counted)
             try:
                 yield again
             finally:
-                self.spent += max(0.0, again.price) - counted
+                price = again.price if again.priced else counted
+                self.spent += max(0.0, price) - counted
                 self._counted_before += counted
             return
         number = await self._reserve(most, noted)

@@ -142,7 +142,8 @@ class RunStatistics:
         A killed replica may have spent more than it last reported.
         """
         replies = self.counts.cost - sum(self._counted_before.values())
-        return self.spent_before + max(sum(self._spent.values()), replies)
+        # An engine takes back what was counted too high before it; sums in another order differ in their last digits.
+        return max(0.0, self.spent_before + max(sum(self._spent.values()), replies))
 
     @property
     def gpu_hours(self) -> float:

@@ -449,8 +449,8 @@ class Scripted:
             self.hold(5.0)
         return self.counted
 
-    def note_price(self, body, name, price, unreadable=False):
-        self.notes.append(f"{name} {plain(price)}{' unreadable' if unreadable else ''}")
+    def note_price(self, body, name, price, failed=False):
+        self.notes.append(f"{name} {plain(price)}{' failed' if failed else ''}")
 
     async def check(self):
         self.checks += 1
@@ -973,7 +973,7 @@ def _without_network():
         for module in (api_engine, api_limited, limits):
             patch.setattr(module, "asyncio", own)
         patch.setattr(api_engine, "time", SimpleNamespace(monotonic=clock))
-        patch.setattr(AdaptiveConcurrency.__init__, "__defaults__", (1.0, clock))
+        patch.setattr(AdaptiveConcurrency.__init__, "__defaults__", (1.0, clock, 1.0))
         patch.setattr(PerMinute.__init__, "__defaults__", (clock,))
         make("bedrock"), openai()  # what takes long to import
         yield

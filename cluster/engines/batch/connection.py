@@ -113,12 +113,12 @@ class BatchConnection(ClientConnection):
         """As ``Connection.note_reserved``; it is written down when the turn's job is announced."""
         self._queue[self.store.turn_id(name, body)] = most
 
-    def note_price(self, body: Mapping[str, Any], name: str, price: float, unreadable: bool = False) -> None:
-        """As ``Connection.note_price``; a turn whose answer is unreadable is retried in another job."""
+    def note_price(self, body: Mapping[str, Any], name: str, price: float, failed: bool = False) -> None:
+        """As ``Connection.note_price``; a turn whose answer ``failed`` is sent again in another job."""
         turn = self.store.turn_id(name, body)
         if turn in self.store.counted:
             self.store.priced(turn, price)
-        if unreadable and turn in self.store.answers:
+        if failed and turn in self.store.answers:
             self.store.unreadable(turn)
 
     async def complete(self, body: Mapping[str, Any], name: str = "") -> Any:
@@ -201,6 +201,8 @@ class BatchConnection(ClientConnection):
             while (left := self._last + self._pace.quiet_seconds - time.monotonic()) > 0:
                 await asyncio.sleep(left)
             self._came.clear()
+            if self._stopped is not None:
+                return  # those that wait were told that their turns have not been sent
             for turns in self._jobs_of_queue():
                 job = self.store.announce(turns)
                 self._keep(self._send_and_follow(job))
@@ -233,10 +235,17 @@ class BatchConnection(ClientConnection):
             try:
                 batch = await self.call(lambda: self._format.create(job.key, bodies), self._seconds)
             except EndpointError as error:
+                refusals = {turn: _refusal(error) for turn in job.turns}
                 if error.meaning in CONCERN_TURNS:
-                    self._hand_out(job, {turn: _refusal(error) for turn in job.turns})
+                    self._hand_out(job, refusals)
                     return
-                await asyncio.sleep(self._wait_after(error, began, pause))
+                try:
+                    wait = self._wait_after(error, began, pause)
+                except EndpointError:
+                    if error.meaning == "lasting" or error.status in TOOK_NOTHING:
+                        self._hand_out(job, refusals)  # nothing of it will cost anything
+                    raise
+                await asyncio.sleep(wait)
                 pause = min(2 * pause, LONGEST_PAUSE)
                 if error.status not in TOOK_NOTHING:
                     batch = await self._find(job)
@@ -275,7 +284,9 @@ class BatchConnection(ClientConnection):
         """
         has_strays = bool(answers.keys() - set(job.turns))
         missing = UNREADABLE if has_strays else EXPIRED
-        self.store.answered({turn: self._redacted(answers.get(turn, missing)) for turn in job.turns})
+        # A session that died here has written down some of them, and games may have gone on with those.
+        new = [turn for turn in job.turns if turn not in self.store.answers]
+        self.store.answered({turn: self._redacted(answers.get(turn, missing)) for turn in new})
         self.store.over(job)
         for turn in job.turns:
             self._bodies.pop(turn, None)
@@ -356,10 +367,13 @@ class BatchConnection(ClientConnection):
         """Seconds to wait after a step has failed in passing.
 
         Raises:
-            EndpointError: it is refused, or steps have failed for ``OUTAGE_SECONDS``.
+            EndpointError: it is refused, steps have failed for ``OUTAGE_SECONDS``, or a longer wait is asked for.
         """
         if error.meaning != "passing":
             raise error
+        if error.retry_after > OUTAGE_SECONDS:
+            hours = error.retry_after / 3600
+            raise BatchStoppedError(f"the provider asks to wait {hours:.1f} hours: {error}") from None
         if time.monotonic() - began > OUTAGE_SECONDS:
             raise BatchStoppedError(f"the provider's batches fail: {error}") from None
         return max(pause, error.retry_after)

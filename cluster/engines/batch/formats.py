@@ -109,16 +109,27 @@ class OpenAIBatches:
 
     async def answers(self, batch: str, key: str) -> Answers:
         """As ``Format.answers``."""
+        from openai import NotFoundError
+
         job = await self._client.batches.retrieve(batch)
         if job.status == "failed":
             raise _openai_failure(job)
         found: Answers = {}
         # Answers and refusals come in a file each, of which one may be missing.
         files = [file for file in (job.output_file_id, job.error_file_id) if file is not None]
+        gone: NotFoundError | None = None
         for file in files:
-            content = await self._client.files.content(file)
+            try:
+                content = await self._client.files.content(file)
+            except NotFoundError as error:
+                gone = error
+                continue
             for line in _lines(content.content):
                 _note(found, *_openai_answer(line))
+        if gone is not None:
+            if not found:
+                raise gone
+            found[NOBODY] = UNREADABLE  # it may have held what the turns without an answer cost
         return found
 
 
@@ -320,7 +331,7 @@ def _gemini_answer(given: Any) -> tuple[str, Mapping[str, Any]]:
         return turn, UNREADABLE
 
 
-_GEMINI_FAILURES: Mapping[int, int] = {3: 400, 5: 404, 7: 403, 8: 429, 9: 400, 12: 400, 16: 401}
+_GEMINI_FAILURES: Mapping[int, int] = {3: 400, 5: 404, 7: 403, 8: 429, 9: 400, 11: 400, 12: 400, 16: 401}
 """Statuses of HTTP by gRPC's codes (https://grpc.io/docs/guides/status-codes/); all others may pass."""
 
 
@@ -328,10 +339,8 @@ def _gemini_failure(error: Any) -> JobFailedError:
     """What Google says of a job that failed; it may say nothing."""
     if not error:
         return JobFailedError("", 500)
-    code = getattr(error, "code", None)
-    status = 400
-    if code:
-        status = _GEMINI_FAILURES.get(code) or _gemini_status(error)
+    has_code = getattr(error, "code", None)
+    status = _gemini_status(error) if has_code else 400
     return JobFailedError(str(error.message or ""), status)
 
 
@@ -341,9 +350,10 @@ def plain_text(error: Any) -> str:
 
 
 def _gemini_status(error: Any) -> int:
-    """HTTP's status of a turn's error; 500 where it has a code of gRPC, or none."""
+    """HTTP's status of an error, whose code may be one of gRPC; 500 where it has none."""
     code: int = getattr(error, "code", None) or 500
-    return 500 if code < 400 else code
+    other = 500 if code < 400 else code
+    return _GEMINI_FAILURES.get(code, other)
 
 
 def _error(status: int, body: str) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ like an outsider's (entry point ``raycade.engines``). Keys are read from the env
 from __future__ import annotations
 
 import abc
+import asyncio
 import dataclasses
 import importlib.util
 import json
@@ -18,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
+from weakref import WeakValueDictionary
 
 from cluster.engines.api_answer import Answer, Usage
 from cluster.engines.api_engine import ApiEngine
@@ -34,7 +36,7 @@ from cluster.engines.providers.thoughts import Thoughts
 from cluster.engines.spend import UNTIL_BILLED, Price, Spend
 from envs.settings import Count, Positive, Seconds
 from evals.replies.reasoning import separate_reasoning
-from evals.types import Reply
+from evals.types import Reply, stable_hash
 
 OWN_FIELDS = frozenset(
     {"background", "candidate_count", "contents", "http_options", "input", "logprobs", "messages", "model", "n"}
@@ -149,6 +151,8 @@ class ProviderEngine(ApiEngine, abc.ABC):
         if self.batch:
             self.max_num_seqs = self.batch_requests
         self._thoughts = Thoughts(4 * self.max_num_seqs)
+        self._under_way: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """A lock for each turn of a batch that is being asked."""
         prices = prices_for(self.provider, self._settings())
         key, sent, secrets = self._read_secrets(self._settings())
         self._secrets = [key, *secrets]
@@ -158,10 +162,7 @@ class ProviderEngine(ApiEngine, abc.ABC):
         spend = Spend(prices.prompt, prices.completion, self.spend_cap, self.cost_is_told, doubt)
         endpoint = LimitedEndpoint(
             self._connection(self._secrets),
-            # a job takes all turns that there are, also those that replicas are given beyond their number at once
-            AdaptiveConcurrency(self.max_num_seqs * (2 if self.batch else 1)),
-            PerMinute(self.requests_per_minute),
-            PerMinute(self.tokens_per_minute),
+            *self._limits(),
             spend,
             (self._read_or_refuse, self._usage_or_nothing),
             prices.of,
@@ -171,12 +172,37 @@ class ProviderEngine(ApiEngine, abc.ABC):
     def _settings(self) -> dict[str, Any]:
         return {each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.name != "sampling"}
 
+    def _limits(self) -> tuple[AdaptiveConcurrency, PerMinute, PerMinute]:
+        """Of requests at once, and of requests and tokens per minute."""
+        if not self.batch:
+            return (
+                AdaptiveConcurrency(self.max_num_seqs),
+                PerMinute(self.requests_per_minute),
+                PerMinute(self.tokens_per_minute),
+            )
+        # A job takes all turns that there are, also those that replicas are given beyond their number at once. No turn of
+        # it waits for another one, and no limit per minute concerns it.
+        most = 2 * self.max_num_seqs
+        return AdaptiveConcurrency(most, least=most), PerMinute(None), PerMinute(None)
+
     def _connection(self, secrets: list[str]) -> ClientConnection:
         if not self.batch:
             return ClientConnection(self, secrets, self.timeout_seconds)
         make: Any = pkgutil.resolve_name("cluster.engines.batch.connection:connect")
         found: ClientConnection = make(self, secrets)
         return found
+
+    async def _send(self, request: Request, body: Mapping[str, Any]) -> tuple[Answer, float]:
+        """As ``ApiEngine._send``; in a batch one try of a turn at a time.
+
+        A game whose runner died is played again while its turn is under way, whose answer is paid for once.
+        """
+        if not self.batch:
+            return await super()._send(request, body)
+        turn = stable_hash(request.id, body)
+        one_at_a_time = self._under_way.setdefault(turn, asyncio.Lock())
+        async with one_at_a_time:
+            return await super()._send(request, body)
 
     def keep_in(self, directory: Path) -> None:
         """As ``Engine.keep_in``: the journal of batch jobs."""

@@ -1,14 +1,16 @@
 """Trouble that passes: retries, outages, and endpoints that ask to wait."""
 
 import asyncio
+import datetime
 import email.utils
 import json
 import time
 import traceback
+from types import SimpleNamespace
 
 import pytest
 
-from cluster.engines import api_engine
+from cluster.engines import api_engine, api_errors
 from cluster.engines.api_errors import asked_seconds
 from cluster.engines.base import EngineClosedError
 from evals.types import PlayerError
@@ -101,6 +103,24 @@ async def until(met) -> None:
             return
         await asyncio.sleep(0.01)
     raise AssertionError("it never came to that")
+
+
+@pytest.mark.parametrize("form", ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %d %H:%M:%S %Y"])
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])
+def test_dates_of_http_are_those_of_utc_in_all_three_forms_wherever_one_is(form, zone, monkeypatch):
+    at = datetime.datetime(2030, 1, 6, 8, 49, 37, tzinfo=datetime.UTC)
+    clock = SimpleNamespace(time=lambda: at.timestamp() - 30)
+    monkeypatch.setattr(api_errors, "time", clock)
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        waits = [
+            asked_seconds({"retry-after": date}) for date in (at.strftime(form), at.strftime("%d %b %Y %H:%M:%S -0000"))
+        ]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert waits == [30, 30]
 
 
 @pytest.mark.parametrize("spelling", [str, in_seconds], ids=["seconds", "date"])

@@ -19,6 +19,7 @@ from google import genai
 from google.genai.types import HttpOptions, JobState
 from hypothesis import given
 from hypothesis import strategies as st
+from openai import NotFoundError
 from openai.types import Batch
 
 from cluster.config.settings import load_settings
@@ -130,6 +131,9 @@ TYPED = SimpleNamespace(model_dump=lambda **_: {"x": 1})
 """An answer as a provider's client has it."""
 
 
+ASKED = httpx2.Request("GET", "https://host")
+
+
 def openai_job(**job):
     """A batch of OpenAI with an answer, two refusals and a turn that it did not come to."""
 
@@ -141,6 +145,8 @@ def openai_job(**job):
     files = {"output": [line("a"), line("b", 429)], "errors": [line("c", error=late), line("d", error=broken)]}
 
     async def content(file):
+        if file not in files:
+            raise NotFoundError("No such File object", response=httpx2.Response(404, request=ASKED), body=None)
         return SimpleNamespace(content="\n".join(files[file]).encode())
 
     async def retrieve(batch):
@@ -162,6 +168,11 @@ async def test_each_turn_of_a_job_of_openai_has_its_answer_or_its_error():
     ]
     assert [*await openai_job(error_file_id=None).answers("batch", "key")] == ["a", "b"]
     assert [*await openai_job(output_file_id=None).answers("batch", "key")] == ["c", "d"]
+    for gone, left in (("output_file_id", "cd"), ("error_file_id", "ab")):
+        there = await openai_job(**{gone: "deleted"}).answers("batch", "key")
+        assert [*there] == [*left, NOBODY] and there[NOBODY] == UNREADABLE
+    with pytest.raises(NotFoundError):
+        await openai_job(output_file_id="deleted", error_file_id="deleted").answers("batch", "key")
     for errors, said in ((SimpleNamespace(data=[SimpleNamespace(message="bad file")]), "bad file"), (None, "failed: ")):
         with pytest.raises(EndpointError, match=said) as refused:
             await openai_job(status="failed", errors=errors).answers("batch", "key")
@@ -242,6 +253,9 @@ async def test_each_turn_of_a_job_of_gemini_has_its_answer_or_its_error():
     job = SimpleNamespace(dest=SimpleNamespace(inlined_responses=responses), error=None, state=ended)
     found = await made.answers("batch", "key")
     assert found["a"] == {"data": {"x": 1}} and [found[turn]["status"] for turn in "bcd"] == [429, 500, 500]
+    codes = {3: 400, 5: 404, 7: 403, 8: 429, 9: 400, 11: 400, 12: 400, 13: 500, 16: 401, 404: 404}
+    responses[:] = [response(str(code), code=code) for code in codes]
+    assert {int(turn): each["status"] for turn, each in (await made.answers("batch", "key")).items()} == codes
     job = SimpleNamespace(dest=None, error=SimpleNamespace(message="no such model"), state=ended)
     with pytest.raises(EndpointError, match="the batch failed: no such model") as refused:
         await made.answers("batch", "key")
@@ -857,15 +871,64 @@ async def test_a_turn_that_a_job_did_not_come_to_may_be_asked_again(jobs):
 
 @pytest.mark.parametrize("error", [LASTING, PASSING], ids=str)
 @pytest.mark.parametrize("where", ["create", "has_ended", "answers"])
-async def test_what_all_turns_would_meet_is_told_to_all_and_what_was_sent_may_cost(jobs, where, error, monkeypatch):
+async def test_what_all_turns_would_meet_is_told_to_all_and_what_may_have_been_taken_may_cost(
+    jobs, where, error, monkeypatch
+):
     monkeypatch.setattr(connection, "OUTAGE_SECONDS", 3600.0 if error is LASTING else -1.0)
     jobs.breaks[where] = [error]
     through = jobs.connect()
     told = await asked(through, *"ab")
-    assert {(each.meaning, each.may_cost) for each in told} == {("lasting", True)}
+    was_taken = where != "create" or error is not LASTING
+    assert {(each.meaning, each.may_cost) for each in told} == {("lasting", was_taken)}
     (further,) = await asked(through, "z")
     assert further.meaning == "lasting" and not further.may_cost
     await through.close()
+
+
+@pytest.mark.parametrize("where", ["create", "has_ended"])
+async def test_a_wait_of_a_year_that_a_provider_asks_for_is_told_and_ends_the_run(jobs, where):
+    jobs.breaks[where] = [EndpointError("busy", 429, retry_after=8760 * 3600)]
+    through = jobs.connect()
+    (error,) = await asked(through, "a")
+    if where == "create":  # it took nothing, so the turn's next try is told
+        assert (error.meaning, error.may_cost) == ("passing", False)
+        (error,) = await asked(through, "a")
+    assert "asks to wait 8760.0 hours" in str(error) and error.meaning == "lasting"
+    assert error.may_cost == (where != "create")
+    await through.close()
+
+
+async def test_nothing_is_sent_after_the_turns_that_waited_were_told_so(jobs):
+    through = jobs.connect()
+    through.note_reserved({"say": "a"}, "a-0", 1.0)
+    (turn,) = through._queue
+    through._bodies[turn] = {"say": "a"}
+    through._stopped = LASTING
+    through._came.set()
+    await asyncio.wait_for(through._gather_forever(), 5)
+    assert not through.store.jobs and not jobs.made
+    await through.close()
+
+
+def test_the_answers_of_a_job_that_is_handed_out_again_stay_what_they_were(jobs):
+    """A death between the answers and the note that the job is over; meanwhile the provider has deleted its answers."""
+    store = jobs.connect().store
+    job = store.announce({"a-0": 1.0, "b-0": 1.0})
+    store.answered({"a-0": {"data": "red"}})
+    later = jobs.connect()
+    later._hand_out(later.store.jobs[job.key], {NOBODY: UNREADABLE})
+    stored = {turn: answer["data"] for turn, answer in later.store.answers.items()}
+    assert stored == {"a-0": "red", "b-0": None}
+
+
+async def test_limits_per_minute_concern_no_turn_of_a_batch_and_a_failed_job_makes_the_next_one_no_smaller(provider):
+    limits = {"requests_per_minute": 1.0, "tokens_per_minute": 1.0}
+    made = engine("responses", provider, **batch_driver.PACE, **limits, batch_requests=10)
+    endpoint = made._endpoint
+    assert endpoint._requests.delay(1000) == endpoint._tokens.delay(1000) == 0
+    endpoint.concurrency.too_many()
+    assert endpoint.concurrency.limit == 20
+    await made.close()
 
 
 async def test_a_turn_of_a_batch_fails_alone_though_nothing_else_was_answered(provider, tmp_path, monkeypatch):
