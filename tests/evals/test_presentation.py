@@ -179,6 +179,13 @@ def test_an_action_that_is_not_offered_uses_up_a_step():
     assert record.turns[0].action is None and record.outcome.extra["invalid"]
 
 
+def test_thoughts_are_asked_for_in_cot_alone_whether_or_not_actions_are_listed():
+    for listed in (True, False):
+        records = play(kidgym(tasks=["CL"], modes=["zero_shot", "icl", "cot"], list_actions=listed))
+        asked = {record.episode.mode: texts(record.turns[0].turn.chat[-1:]) for record in records}
+        assert {mode: "<think>" in said for mode, said in asked.items()} == {"zero_shot": 0, "icl": 0, "cot": 1}
+
+
 def test_the_budget_is_told_or_not():
     for tell in (True, False):
         for record in play(kidgym(tell_budget=tell)):
