@@ -209,6 +209,12 @@ def test_labels_that_are_only_scored_cost_one_token_each(monkeypatch):
     assert _money(SimpleNamespace(data=run, config=elsewhere)).endswith(money(tokens * 16_000 * 10 / 1e6))
 
 
+def test_a_program_may_be_shown_any_number_of_pictures():
+    settings = load_settings(["suite=kidgym", "suite.modes=[icl]", "model=agent", "model.name=a", "baselines=[]"])
+    assert settings.suite.needs.pictures > 1
+    assert settings.model.capabilities.label_scores
+
+
 def test_of_several_suites_in_one_some_may_be_answered_in_words():
     labels = make_suite({"type": "multistar", "puzzles": 1, "reply": "labels"})
     assert labels.needs.label_scores and asks_labels_only(labels)
