@@ -207,6 +207,8 @@ def test_the_dry_run_measures_an_engine_and_a_whole_run_beside_bare_vllm(tmp_pat
         "--dry",
         "--stages",
         "machine,answers,engine,text_model,text_model_bare",
+        "--minutes",
+        "60",  # on two cores that others use as well, the default begins the last stage no more
         "--out",
         str(out),
     ]

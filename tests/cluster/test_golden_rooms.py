@@ -282,7 +282,8 @@ def test_studies_are_made_and_opened(tmp_path, capsys, monkeypatch):
     numbers = {"settings": ("a=1",), "players_per_game": 2, "games_per_participant": 3}
     people = (Participant("person-a", "a" * 20, "A", ("g1", "g2")), Participant("person-b", "b" * 20, "B", ("g9",)))
     suites = lambda overrides: SimpleNamespace(suite=f"suite of {overrides}")  # noqa: E731
-    games = lambda suite: SimpleNamespace(by_id={f"g{number}": number for number in range(3)}, suite=suite)  # noqa: E731
+    by_id = {f"g{number}": number for number in range(3)}
+    games = lambda suite: SimpleNamespace(by_id=by_id, different=[*by_id], suite=suite)  # noqa: E731
     monkeypatch.setattr(folder, "load_settings", said.calls("load", suites))
     monkeypatch.setattr(folder, "Games", SimpleNamespace(of=said.calls("games", games)))
     for some, checks in ((people[:1], ()), (people[:1], ("b=2",)), (people, ())):
@@ -323,7 +324,7 @@ def test_studies_are_made_and_opened(tmp_path, capsys, monkeypatch):
     ):
         monkeypatch.setattr(folder, "participants_needed", said.calls("needed", needed))
         place = tmp_path / f"new-{needed}-{kind}"
-        said.tried("new", lambda: vars(folder.new_study(place, ["given"], kind, each, of, "Title")).values())
+        said.tried("new", lambda: vars(folder.new_study(place, ["suite.given=1"], kind, each, of, "Title")).values())
         if place.exists():
             said(
                 sorted(path.name for path in place.iterdir()),
