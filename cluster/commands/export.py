@@ -97,13 +97,13 @@ def whole_or_nothing(folder: Path) -> Iterator[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         with only_writer(folder), contextlib.ExitStack() as after_an_error:
             check_new(folder, besides=UNFINISHED)
-            after_an_error.callback(_remove, unfinished)
+            after_an_error.callback(remove, unfinished)
             if unfinished.exists():
                 shutil.rmtree(unfinished)
             yield unfinished
             if unfinished.exists():
                 for each in list(unfinished.iterdir()):
-                    after_an_error.callback(_remove, each.rename(folder / each.name))
+                    after_an_error.callback(remove, each.rename(folder / each.name))
                 unfinished.rmdir()
             after_an_error.pop_all()  # all is there
     except BaseException as error:
@@ -115,7 +115,8 @@ def whole_or_nothing(folder: Path) -> Iterator[Path]:
         raise
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
+    """Remove a file, a link or a folder."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import itertools
 import shutil
@@ -14,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
-from cluster.commands.export import check_new
+from cluster.commands.export import UNFINISHED, check_new, remove
 from cluster.config.compose import compose_config, plain_values
 from cluster.config.plan import make_suite
 from cluster.config.stored import stored_sections
@@ -23,7 +24,7 @@ from cluster.errors import UserError
 from cluster.storage.lock import writer_of
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
-from envs.files import FileError, is_unicode, open_regular
+from envs.files import FileError, is_unicode, open_regular, real_path
 from envs.files.archive import MOST_ARCHIVE_BYTES, MOST_MEMBER_BYTES
 from envs.printable import printable
 from evals.exchange.carried import check_of
@@ -162,13 +163,15 @@ def main(options: argparse.Namespace) -> None:
     settings = [word for word in options.files if word.startswith(("suite=", "suite."))]
     paths = [Path(word) for word in options.files if word not in settings]
     overrides = [*settings, *options.overrides]
-    check_new(options.out)
+    check_new(options.out, besides=UNFINISHED)
     if not paths:
         raise UserError("name at least one FILE")
-    # beside its place, so that an import that fails leaves nothing there
-    beside = options.out.with_name(f".{options.out.name}.import.tmp")
-    _clear(beside)
-    directory = RunDirectory(beside)
+    place = real_path(options.out)
+    # An import that fails leaves no run. An empty folder may be the current one or a disk of its own: it is filled.
+    is_filled = place.exists()
+    unfinished = place / UNFINISHED if is_filled else place.with_name(f".{place.name}.import.tmp")
+    _clear(unfinished)
+    directory = RunDirectory(unfinished)
     directory.claim()
     try:
         found = _Imported(directory)
@@ -179,31 +182,42 @@ def main(options: argparse.Namespace) -> None:
         plan = sorted(found.plan.values(), key=lambda episode: episode.player != model)
         directory.begin(plan, {"config.yaml": _config(found, options.out)})
         directory.write_sessions(found.sessions)
-        rows = _read_once(beside)
+        rows = _read_once(unfinished)
         directory.release()
-        if options.out.exists():
-            options.out.rmdir()
-        beside.rename(options.out)
+        if is_filled:
+            _move_up(unfinished)
+        else:
+            unfinished.rename(place)
     except BaseException:
         directory.release()
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
         raise
     say(f"{options.out}: {rows:,} of {len(found.plan):,} planned episodes imported from {len(paths)} files")
 
 
-def _clear(beside: Path) -> None:
+def _move_up(unfinished: Path) -> None:
+    """Move a run into the folder around it; the plan comes last, since a folder with a plan is a run."""
+    entries = sorted(unfinished.iterdir(), key=lambda entry: entry.name == "plan.parquet")
+    with contextlib.ExitStack() as after_an_error:
+        for entry in entries:
+            after_an_error.callback(remove, entry.rename(unfinished.parent / entry.name))
+        unfinished.rmdir()
+        after_an_error.pop_all()  # all is there
+
+
+def _clear(unfinished: Path) -> None:
     """Remove what an import has left that was killed.
 
     Raises:
         UserError: it is not dead.
     """
-    if not beside.exists():
+    if not unfinished.exists():
         return
-    writer = writer_of(beside)
+    writer = writer_of(unfinished)
     if writer is not None and writer.state == "at work":
-        raise UserError(f"{beside}: another import is at work there ({writer.name})")
-    shutil.rmtree(beside, ignore_errors=True)
-    say(f"{beside}: removed, left by an import that was killed")
+        raise UserError(f"{unfinished}: another import is at work there ({writer.name})")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    say(f"{unfinished}: removed, left by an import that was killed")
 
 
 def _read_once(folder: Path) -> int:

@@ -34,7 +34,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from cluster.cli import main
-from cluster.commands.export import whole_or_nothing
+from cluster.commands.export import UNFINISHED, whole_or_nothing
 from cluster.commands.import_run import AT_ONCE, BYTES_AT_ONCE, _batches, _carried_parts, _Imported
 from cluster.errors import UserError
 from cluster.storage.run_directory import RunDirectory
@@ -231,6 +231,41 @@ def test_what_a_killed_import_has_left_is_removed_by_the_next_unless_it_is_at_wo
     assert cli(*words) == 0
     assert f"{tmp_path}/.back.import.tmp: removed" in capsys.readouterr().out
     assert len(list(tmp_path.glob("*back*"))) == 1
+
+
+def test_a_run_is_imported_into_an_empty_folder_be_it_the_current_one_and_to_where_a_link_leads(tmp_path, monkeypatch):
+    file = calm_log("kumo-random", tmp_path)
+    (here := tmp_path / "here").mkdir()
+    (scratch := tmp_path / "scratch").mkdir()
+    (tmp_path / "link").symlink_to(scratch)
+    (tmp_path / "dangling").symlink_to(tmp_path / "new")
+    monkeypatch.chdir(here)
+    for out, place in ((".", here), ("../link", scratch), ("../dangling", tmp_path / "new")):
+        assert cli("import", file, "--out", out) == 0
+        assert not [each.name for each in place.iterdir() if "unfinished" in each.name or each.suffix == ".tmp"]
+        assert len(Run(place).ledger) > 0
+        assert cli("import", file, "--out", out) == 2, "a run is there"
+    assert (tmp_path / "link").is_symlink() and not list(tmp_path.glob(".*.tmp"))
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2, 3])
+def test_a_run_that_could_not_be_moved_whole_into_a_folder_is_not_there(kept, tmp_path, monkeypatch):
+    file = calm_log("kumo-random", tmp_path)
+    (out := tmp_path / "out").mkdir()
+    moved = []
+
+    def rename(path, target, whole=Path.rename):
+        if path.parent.name == UNFINISHED:
+            moved.append(path.name)
+            if len(moved) > kept:
+                raise OSError(errno.EIO, "broken disk")
+        return whole(path, target)
+
+    monkeypatch.setattr(Path, "rename", rename)
+    assert cli("import", file, "--out", out) != 0
+    assert [*out.iterdir()] == []
+    monkeypatch.undo()
+    assert cli("import", file, "--out", out) == 0
 
 
 @pytest.mark.parametrize(("name", "ending"), [("every_eval_ever", "*.json"), ("inspect", "*.eval")])
