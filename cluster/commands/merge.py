@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -411,10 +412,18 @@ def _parts_bought(run: Run) -> list[MergedPart]:
     own = tuple(id for id in ids if id not in merged)
     parts = list(spending.merged)
     if spending.own:
-        # Without sessions of its own, the run's place says whose part it is.
-        names = own or (str(real_path(run.path)),)
-        parts.append(MergedPart(names, spending.own))
+        parts.append(MergedPart(own or (_place_of(run, merged),), spending.own))
     return parts
+
+
+def _place_of(run: Run, merged: Set[str]) -> str:
+    """A name for money that a run has spent without sessions of its own, as `raycade retest` does: the run's place.
+
+    Money that came after a merge gets a number: the place alone is the name of what was spent before.
+    """
+    place = str(real_path(run.path))
+    names = itertools.chain([place], (f"{place} {number}" for number in itertools.count(2)))
+    return next(name for name in names if name not in merged)
 
 
 def _joined_spending(target: Run, others: Sequence[Run]) -> Spending:

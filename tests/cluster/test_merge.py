@@ -301,6 +301,28 @@ def test_money_of_copies_of_a_run_counts_once_as_of_its_latest_state_in_any_orde
     assert again == into
 
 
+@given(st.lists(st.tuples(st.sampled_from(["retest", "session", "merge", "merge a copy"]), AMOUNTS), max_size=8))
+def test_money_of_retests_between_merges_is_kept(steps):
+    """A retest spends without a session of its own."""
+    run = SimpleNamespace(spending=Spending(), sessions=[{"id": "first"}], path=Path("target"))
+    shard = SimpleNamespace(spending=Spending(3.0, 0.0, 1.0), sessions=[{"id": "shard"}], path=Path("shard"))
+    paid = 0.0
+    copy = run
+    for number, (step, amount) in enumerate(steps):
+        if step == "merge":
+            run = SimpleNamespace(
+                spending=_joined_spending(run, [shard, copy]), sessions=[*run.sessions, {"id": "shard"}], path=run.path
+            )
+        elif step == "merge a copy":
+            copy = SimpleNamespace(spending=run.spending, sessions=run.sessions, path=run.path)
+        else:
+            paid += amount
+            spent = dataclasses.replace(run.spending, spent=run.spending.spent + amount)
+            sessions = [*run.sessions, {"id": f"session {number}"}] if step == "session" else run.sessions
+            run = SimpleNamespace(spending=spent, sessions=sessions, path=run.path)
+    assert _joined_spending(run, [shard, copy]).total == paid + 3.0
+
+
 def test_a_registration_that_all_parts_have_is_that_of_the_whole(tmp_path):
     runs = [SimpleNamespace(path=tmp_path / name) for name in "abc"]
     for run in runs:
