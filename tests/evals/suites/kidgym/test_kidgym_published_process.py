@@ -1,6 +1,7 @@
 """What the process of the published environment, its worker and its recordings do, with stand-ins for what they start."""
 
 import base64
+import dataclasses
 import io
 import json
 import os
@@ -17,9 +18,11 @@ from PIL import Image
 
 from envs.file_picture import FilePicture
 from evals.suites.kidgym.published_environment import process, worker
+from evals.suites.kidgym.published_environment.plan import planned_games
 from evals.suites.kidgym.published_environment.process import EnvironmentProcess, PublishedEnvironmentError, Seen
 from evals.suites.kidgym.published_environment.recording import (
     RecordedGame,
+    Recording,
     checkout_digest,
     game_fingerprint,
     read_recording,
@@ -376,3 +379,18 @@ def test_recordings_are_read_told_apart_and_refused_as_on_record(tmp_path):
     (home / "src/a.py").rename(home / "src/z.py")
     parts.append(f"renamed: {checkout_digest(str(home))}")
     check_golden("kidgym_published_recordings", "\n".join(parts))
+
+
+def test_an_episode_is_of_its_game_and_its_checkout_wherever_the_recording_lies():
+    game = RecordedGame(**GAME | {"actions": ("a", "b")})
+
+    def planned(game=game, **of_recording):
+        of_recording = {"folder": Path("here"), "checkout": "c0", "seconds": 7} | of_recording
+        recording = Recording(games={("CL", 1): (game,)}, **of_recording)
+        (episode,) = planned_games("kidgym", recording, ("CL", 1, "cot"), 1, 2.0, "asked", lambda moment: 1.0)
+        return episode.id
+
+    assert planned(folder=Path("elsewhere"), seconds=8) == planned()
+    others = {"goal": "Stay.", "actions": ("b", "a"), "picture": "d2", "seed": 6, "budget": 4, "error": "slow"}
+    changed = {planned(dataclasses.replace(game, **{name: value})) for name, value in others.items()}
+    assert len({planned(), planned(checkout="c1")} | changed) == 2 + len(others)
