@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from cluster.storage.durable import write_durably
 from cluster.storage.provenance import check_room, mixtures
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.shard import part_of, read_shard
-from cluster.storage.spending import MergedPart, Spending, check_journal, write_spending
+from cluster.storage.spending import MergedPart, Spenders, Spending, check_journal, write_spending
 from cluster.storage.stored_run import Run, read_runs
 from envs.files import real_path
 from evals.analysis.differences import flat_settings
@@ -402,30 +401,6 @@ def _check_versions(runs: Sequence[Run]) -> list[str]:
     return [f"the parts were played with different versions: {'; '.join(found)}"] if found else []
 
 
-def _parts_bought(run: Run) -> list[MergedPart]:
-    """What a run has spent: what was merged into it, each part for itself, and its own."""
-    spending = run.spending
-    merged: set[str] = set()
-    for part in spending.merged:
-        merged.update(part.sessions)
-    ids = [str(session.get("id")) for session in run.sessions]
-    own = tuple(id for id in ids if id not in merged)
-    parts = list(spending.merged)
-    if spending.own:
-        parts.append(MergedPart(own or (_place_of(run, merged),), spending.own))
-    return parts
-
-
-def _place_of(run: Run, merged: Set[str]) -> str:
-    """A name for money that a run has spent without sessions of its own, as `raycade retest` does: the run's place.
-
-    Money that came after a merge gets a number: the place alone is the name of what was spent before.
-    """
-    place = str(real_path(run.path))
-    names = itertools.chain([place], (f"{place} {number}" for number in itertools.count(2)))
-    return next(name for name in names if name not in merged)
-
-
 def _joined_spending(target: Run, others: Sequence[Run]) -> Spending:
     """What the target and the runs that are merged into it have spent, each part once.
 
@@ -435,7 +410,7 @@ def _joined_spending(target: Run, others: Sequence[Run]) -> Spending:
     found: list[MergedPart] = []
     highest = 0.0
     for run in (target, *others):  # a copy of the target may be among the others
-        found += _parts_bought(run)
+        found += run.spending.parts(Spenders.of(run.path, run.sessions))
         highest = max(highest, run.spending.highest)
     parts: list[MergedPart] = []
     # the longest and dearest first, so that earlier states of a run meet the latest one

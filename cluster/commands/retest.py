@@ -22,7 +22,7 @@ from cluster.engines.guard import guard_of
 from cluster.errors import ResumableError, RunFailedError, UserError
 from cluster.runner.model_player import Decoding, request_for
 from cluster.storage.run_directory import RunDirectory
-from cluster.storage.spending import Spending, SpendingJournal, check_journal
+from cluster.storage.spending import Spenders, Spending, SpendingJournal, check_journal
 from cluster.storage.stored_run import Run, read_runs
 from evals.analysis.recorded import RecordedPlayer
 from evals.analysis.rescore import reread_turn
@@ -101,7 +101,7 @@ def _journal(run: Run, model: ModelSettings) -> Iterator[SpendingJournal | None]
     directory.claim()
     try:
         check_journal(run.path, run.ledger_cost, capped=(model.engine or {}).get("spend_cap") is not None)
-        yield SpendingJournal(run.path, directory.check_claim)
+        yield SpendingJournal(run.path, directory.check_claim, retest_of=Spenders.of(run.path, run.sessions))
     finally:
         directory.release()
 

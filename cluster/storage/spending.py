@@ -9,8 +9,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 from cluster.console import warn
 from cluster.errors import UserError
 from cluster.storage.durable import write_durably
-from envs.files import read_json
+from envs.files import read_json, real_path
 from evals.ledger.check import MOST
 from evals.summary.cost import money
 
@@ -35,6 +36,21 @@ class MergedPart:
 
 
 @dataclass(frozen=True)
+class Spenders:
+    """Who has spent the money of a run."""
+
+    sessions: tuple[str, ...]
+    """Ids of its sessions."""
+    place: str
+    """Its absolute path, which stands for sessions of which nothing is known."""
+
+    @classmethod
+    def of(cls, run_dir: Path, sessions: Sequence[Mapping[str, Any]]) -> Spenders:
+        """Those of a run with these entries of ``versions.json``."""
+        return cls(tuple(str(session.get("id")) for session in sessions), str(real_path(run_dir)))
+
+
+@dataclass(frozen=True)
 class Spending:
     """Money, in the currency of the prices."""
 
@@ -44,11 +60,13 @@ class Spending:
     highest: float = 0.0
     """Price of the most expensive request."""
     merged: tuple[MergedPart, ...] = ()
-    """Of ``spent``, what is known by its sessions since a merge."""
+    """Of ``spent``, what is known by its sessions since a merge or a retest."""
+    retests: tuple[str, ...] = ()
+    """Ids of what has spent ``own`` without being a session of the run."""
 
     @property
     def own(self) -> float:
-        """What was spent in this run directory since it was merged, if it was."""
+        """What was spent in this run directory since the last merge or the begin of the last retest, if there was one."""
         # sums in another order differ in their last digits
         return max(0.0, round(self.total - sum(part.total for part in self.merged), 12))
 
@@ -56,6 +74,18 @@ class Spending:
     def total(self) -> float:
         """What counts against a spend cap."""
         return self.spent + self.in_flight
+
+    def parts(self, spenders: Spenders) -> tuple[MergedPart, ...]:
+        """All that was spent, each part with the ids of what has spent it."""
+        if not self.own:
+            return self.merged
+        known = {id for part in self.merged for id in part.sessions}
+        ids = [id for id in (*spenders.sessions, *self.retests) if id not in known]
+        return (*self.merged, MergedPart(tuple(ids) or (spenders.place,), self.own))
+
+    def before_retest(self, spenders: Spenders) -> Spending:
+        """The same money, where all that comes now is a retest's: told apart from the retests of a copy of the run."""
+        return dataclasses.replace(self, merged=self.parts(spenders), retests=(f"retest-{secrets.token_hex(8)}",))
 
 
 def read_spending(run_dir: Path) -> Spending:
@@ -75,6 +105,7 @@ def read_spending(run_dir: Path) -> Spending:
         for part in stored.get("merged", ()):
             sessions = tuple(map(str, part["sessions"]))
             parts.append((sessions, part["total"]))
+        retests = tuple(map(str, stored.get("retests", ())))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"{path}: damaged, cannot be read as what the run has spent: {error}") from error
     amounts = [*noted, *(total for _, total in parts)]
@@ -82,7 +113,7 @@ def read_spending(run_dir: Path) -> Spending:
         raise UserError(f"{path}: damaged: no amounts of money: {amounts}")
     spent, in_flight, highest = map(float, noted)
     merged = [MergedPart(sessions, float(total)) for sessions, total in parts]
-    return Spending(spent, in_flight, highest, tuple(merged))
+    return Spending(spent, in_flight, highest, tuple(merged), retests)
 
 
 def _is_amount(value: object) -> bool:
@@ -135,19 +166,30 @@ def _content(spending: Spending) -> bytes:
     }
     if spending.merged:
         stored["merged"] = [dataclasses.asdict(part) for part in spending.merged]
+    if spending.retests:
+        stored["retests"] = spending.retests
     return (json.dumps(stored) + "\n").encode()
 
 
 class SpendingJournal:
     """Keeps the accounts of a session's engines on disk."""
 
-    def __init__(self, run_dir: Path, check: Callable[[], None] = lambda: None) -> None:
-        """Go on from what earlier sessions have written; ``check`` raises if this driver may no longer write.
+    def __init__(
+        self, run_dir: Path, check: Callable[[], None] = lambda: None, retest_of: Spenders | None = None
+    ) -> None:
+        """Go on from what earlier sessions have written.
+
+        Args:
+            run_dir: Of the run.
+            check: Raises if this driver may no longer write.
+            retest_of: If this is a retest: who has spent money before it.
 
         Raises:
             UserError: see ``read_spending``.
         """
         self.before = read_spending(run_dir)
+        if retest_of is not None:
+            self.before = self.before.before_retest(retest_of)
         self._run_dir = run_dir
         self._check = check
         self._accounts: dict[str, Spending] = {}
@@ -168,6 +210,7 @@ class SpendingJournal:
             in_flight=sum(account.in_flight for account in accounts),
             highest=max([self.before.highest, *(account.highest for account in accounts)]),
             merged=self.before.merged,
+            retests=self.before.retests,
         )
 
     def write(self) -> None:

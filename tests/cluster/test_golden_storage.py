@@ -115,7 +115,7 @@ def test_what_was_spent(said, tmp_path, monkeypatch):
     with pytest.raises(LeaseLostError):
         other.write()
     said(path.read_text(), Spending(1.0, merged=(MergedPart(("a",), 3.0),)).own)
-    write_spending(tmp_path, Spending(1.5, 0.25, 0.125, (MergedPart(("a", "b"), 1.0),)))
+    write_spending(tmp_path, Spending(1.5, 0.25, 0.125, (MergedPart(("a", "b"), 1.0),), ("retest-1",)))
     said(path.read_text())
     said.check("spending")
 

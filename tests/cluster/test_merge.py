@@ -25,7 +25,7 @@ from cluster.stopping.registration import KEPT_AS, joined_registration
 from cluster.storage.provenance import read_versions, write_versions
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.shard import part_of
-from cluster.storage.spending import MergedPart, Spending, SpendingJournal, read_spending, write_spending
+from cluster.storage.spending import MergedPart, Spenders, Spending, SpendingJournal, read_spending, write_spending
 from cluster.storage.stored_run import Run
 from evals.conversation import Record
 from evals.ledger.ledger import open_ledger
@@ -301,26 +301,41 @@ def test_money_of_copies_of_a_run_counts_once_as_of_its_latest_state_in_any_orde
     assert again == into
 
 
-@given(st.lists(st.tuples(st.sampled_from(["retest", "session", "merge", "merge a copy"]), AMOUNTS), max_size=8))
-def test_money_of_retests_between_merges_is_kept(steps):
-    """A retest spends without a session of its own."""
-    run = SimpleNamespace(spending=Spending(), sessions=[{"id": "first"}], path=Path("target"))
-    shard = SimpleNamespace(spending=Spending(3.0, 0.0, 1.0), sessions=[{"id": "shard"}], path=Path("shard"))
-    paid = 0.0
-    copy = run
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["retest", "session", "merge", "copy", "change to the copy"]), AMOUNTS), max_size=9
+    )
+)
+def test_money_of_retests_and_sessions_of_a_run_and_of_its_copies_is_kept(steps):
+    """A run, a copy of it, and merges with a shard: each amount that was paid is in the sum, and none is lost."""
+
+    def run(name, spending, sessions=()):
+        return SimpleNamespace(spending=spending, sessions=[*sessions], path=Path(name))
+
+    shard = run("shard", Spending(3.0, 0.0, 1.0), [{"id": "of the shard"}])
+    mine, other = run("run", Spending(1.0), [{"id": "first"}]), run("other", Spending())
+    paid = 1.0
+    played_on = set()  # copies that are played on apart may count more than was paid
     for number, (step, amount) in enumerate(steps):
         if step == "merge":
-            run = SimpleNamespace(
-                spending=_joined_spending(run, [shard, copy]), sessions=[*run.sessions, {"id": "shard"}], path=run.path
-            )
-        elif step == "merge a copy":
-            copy = SimpleNamespace(spending=run.spending, sessions=run.sessions, path=run.path)
+            joined = _joined_spending(mine, [shard, other])
+            sessions = [*mine.sessions, *shard.sessions, *other.sessions]
+            mine = run(mine.path, joined, {session["id"]: session for session in sessions}.values())
+        elif step == "copy":
+            other = run(f"copy {number}", mine.spending, mine.sessions) if not other.sessions else other
+        elif step == "change to the copy":
+            mine, other = (other, mine) if other.sessions else (mine, other)
         else:
             paid += amount
-            spent = dataclasses.replace(run.spending, spent=run.spending.spent + amount)
-            sessions = [*run.sessions, {"id": f"session {number}"}] if step == "session" else run.sessions
-            run = SimpleNamespace(spending=spent, sessions=sessions, path=run.path)
-    assert _joined_spending(run, [shard, copy]).total == paid + 3.0
+            before, sessions = mine.spending, mine.sessions
+            if step == "retest":
+                before = before.before_retest(Spenders.of(mine.path, sessions))
+            else:
+                sessions = [*sessions, {"id": f"session {number}"}]
+                played_on.add(str(mine.path))
+            mine = run(mine.path, dataclasses.replace(before, spent=before.spent + amount), sessions)
+    total = _joined_spending(mine, [shard, other]).total
+    assert total == paid + 3.0 if len(played_on) < 2 else total >= paid + 3.0
 
 
 def test_a_registration_that_all_parts_have_is_that_of_the_whole(tmp_path):
@@ -556,7 +571,7 @@ def test_rows_sessions_and_money_of_parts(tmp_path, capsys):
         )
     ):
         part = Part(tmp_path / str(number), ids=ids.split(), spending=spending)
-        said(part, merge_module._parts_bought(part))
+        said(part, part.spending.parts(Spenders.of(part.path, part.sessions)))
         for into in (Part("t"), target):
             said("joined", merge_module._joined_spending(into, [part, last]))
     said.check("merge_rows")
