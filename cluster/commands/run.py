@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -131,7 +133,8 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
     if play is None and is_human(settings.model.name):
         raise UserError(f"model={settings.model.name}: a person plays with `raycade play`")
     # Most mistakes are found here, before the directory is claimed and before Ray and the model are started.
-    directory = RunDirectory(settings.run_dir)
+    # A game may change the working directory, which is the driver's as well where cluster=inline.
+    directory = RunDirectory(settings.run_dir.absolute())
     begun = directory.begun
     directory.check_plan(settings.plan)
     config: dict[str, Any] = yaml.safe_load(settings.config)
@@ -176,7 +179,10 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
                     directory.begin_session(config, first_of_retry(resume.retry), settings.model.commit)
                     directory.attempts = resume.attempts
                     watcher.start(directory.path, tracked_id(directory), config)
-                    stopped = (play or _player(settings))(settings, resume.todo, directory, stats, progress, watcher)
+                    with contextlib.chdir(Path.cwd()):  # back to it afterwards
+                        stopped = (play or _player(settings))(
+                            settings, resume.todo, directory, stats, progress, watcher
+                        )
         except stop_signals.StoppedError:
             stopped = True
         except UserError:

@@ -137,7 +137,9 @@ class Endpoint(WithoutJournal):
         try:
             await self._exchange("GET", "/models", HEALTH_SECONDS)
         except EndpointError as error:
-            if error.status == 401 or self._heard == before:
+            knows_no_get = error.status == 501  # "not implemented", as Python's own server says by itself
+            is_there = self._heard != before or knows_no_get
+            if error.status == 401 or not is_there:
                 raise
 
     async def close(self) -> None:

@@ -96,7 +96,7 @@ class ApiEngine(Engine):
         self._closed_as: type[EngineClosedError] = EngineClosedError
         self._answered = 0
         self._refused: Counter[str] = Counter()
-        """How often requests were refused in which words (but for numbers) before the first answer."""
+        """How often requests were refused in which words (those with digits left out) before the first answer."""
         self._accepted: set[str] = set()
         """Names of what requests held that were answered."""
         self._scored = False
@@ -226,7 +226,7 @@ class ApiEngine(Engine):
                 hint = " (model.engine.reasoning=true sends max_completion_tokens)"
             raise self._close(f"the endpoint does not take {' and '.join(refused)}{hint}: {error}")
         if not self._answered:
-            words = re.sub(r"\d+", "", error.words)
+            words = re.sub(r"\S*\d\S*", "", error.words)  # without numbers and ids of requests
             self._refused[words] += 1
             if self._refused[words] >= REFUSED_REQUESTS:
                 raise self._close(

@@ -19,7 +19,7 @@ from cluster.commands.play import play_overrides
 from cluster.config.settings import Settings, load_settings
 from cluster.errors import UserError, cannot_write
 from cluster.storage.durable import write_durably
-from cluster.storage.lock import LOCK, open_lock
+from cluster.storage.lock import LOCK, no_locks, open_lock
 from evals.people.games import Games, assign, participants_needed
 from evals.people.journal import ENDED, Journal
 from evals.people.study import (
@@ -205,8 +205,10 @@ def locked(folder: Path) -> Iterator[None]:
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             raise UserError(f"{folder}: another process serves or changes this study; end that one first") from error
+        except OSError as error:
+            raise no_locks(folder, error) from error
         yield
 
 

@@ -118,6 +118,14 @@ def only_writer(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
+def no_locks(place: object, error: OSError) -> UserError:
+    """What to say where a file cannot be locked though nobody holds it."""
+    return UserError(
+        f"{place}: this file system does not support file locking ({error}), so two processes could write at once; choose a "
+        "folder elsewhere, or have it mounted with locks (Lustre: -o flock)"
+    )
+
+
 class RunLock:
     """Makes this process the only writer to a folder."""
 
@@ -214,10 +222,7 @@ def _lock(file: IO[str], folder: Path, created: bool) -> None:
             with contextlib.suppress(OSError):  # nobody can hold a lock here, so this removes nobody's
                 (folder / ".lock").unlink()
                 folder.rmdir()
-        raise UserError(
-            f"run_dir={folder}: this file system does not support file locking ({error}), so two drivers could write at "
-            "once; choose a folder elsewhere, or have it mounted with locks (Lustre: -o flock)"
-        ) from error
+        raise no_locks(f"run_dir={folder}", error) from error
 
 
 def _take_lease(folder: Path, file: IO[str]) -> tuple[Lease, bytes]:

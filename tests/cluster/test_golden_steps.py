@@ -80,7 +80,7 @@ def test_steps_of_a_run(said, monkeypatch):
             "settings",
             model=model,
             config="suite: {a: 1}",
-            run_dir="DIR",
+            run_dir=SimpleNamespace(absolute=lambda: "DIR"),
             preregistration=case["preregistration"],
         )
         settings.tracker, settings.retry_failed = case["tracker"], case["retry_failed"]

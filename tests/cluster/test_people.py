@@ -3,6 +3,7 @@
 import asyncio
 import csv
 import dataclasses
+import errno
 import json
 import os
 import re
@@ -229,6 +230,22 @@ def test_a_study_that_could_not_be_written_can_be_made_later(tmp_path, monkeypat
         assert {path.name for path in (tmp_path / "study").iterdir()} == {".lock"}
     files = -1
     folder.new_study(tmp_path / "study", KIDGYM, "play", 1, 1, "Study")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (BlockingIOError(errno.EAGAIN, "busy"), "another process serves or changes this study"),
+        (OSError(errno.ENOLCK, "No locks available"), "does not support file locking"),
+    ],
+)
+def test_a_study_that_cannot_be_locked_says_whether_another_process_has_it(tmp_path, monkeypatch, error, said):
+    def refused(*_):
+        raise error
+
+    monkeypatch.setattr("fcntl.flock", refused)
+    with pytest.raises(UserError, match=said), folder.locked(tmp_path):
+        pass
 
 
 def test_secret_links_are_never_readable_by_others(tmp_path, monkeypatch):

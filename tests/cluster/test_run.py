@@ -5,6 +5,7 @@ import ctypes
 import os
 import signal
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -16,7 +17,8 @@ from cluster.config.settings import ClusterSettings, load_settings
 from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, UserError
 from cluster.ray_backend import actors
 from cluster.storage.stored_run import Run
-from evals.suite import play_episode
+from evals.ledger.records import records_to_table
+from evals.suite import ledger_columns, play_episode
 from evals.summary.cost import money
 from tests.cluster.conftest import leave, settings_at
 from tests.cluster.test_cli import SMALL
@@ -154,6 +156,22 @@ def test_a_run_whose_spending_journal_was_removed_says_so(model, keeps_journal, 
     cost = sum(turn.reply.cost for turn in record.turns)
     warned = f"spending.json: missing, though the ledger's episodes cost {money(cost)}" in capsys.readouterr().err
     assert cost and warned is keeps_journal
+
+
+def test_a_game_that_changes_the_working_directory_takes_no_run_along(tmp_path, monkeypatch):
+    def play(settings, todo, directory, stats, progress, watcher):
+        os.chdir(elsewhere)
+        records = [asyncio.run(play_episode(settings.suite, episode, Random())) for episode in todo]
+        directory.commit(records_to_table(records, ledger_columns(settings.suite)))
+        return False
+
+    (here := tmp_path / "here").mkdir()
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(here)
+    settings = load_settings([*SMALL, "model=random", "run_dir=runs/it"])
+    assert run(settings, play)[0] == 0
+    assert Path.cwd() == here and [*elsewhere.iterdir()] == []
+    assert len(Run(here / "runs" / "it").ledger) == len(settings.plan)
 
 
 def test_a_ray_that_does_not_start_here_is_told_in_one_line(monkeypatch):

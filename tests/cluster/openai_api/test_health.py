@@ -85,8 +85,9 @@ async def test_an_error_without_end_is_not_kept(stub, monkeypatch):
 async def test_start_asks_whether_the_endpoint_is_there_and_takes_the_key(stub):
     await engine(stub).start()
     assert stub.asked_for_models == 1 and not stub.bodies
-    stub.models = (404, b"{}")  # not every endpoint lists its models
-    await engine(stub).start()
+    for status in (404, 405, 501):  # not every endpoint lists its models
+        stub.models = (status, b"{}")
+        await engine(stub).start()
     stub.models = (401, b'{"error": {"message": "Incorrect API key"}}')
     with pytest.raises(EngineError, match="Incorrect API key"):
         await engine(stub).start()

@@ -36,7 +36,11 @@ async def test_tokens_that_are_told_twice_are_not_believed(stub):
 
 @pytest.mark.parametrize("before", [[], ["answer"]])
 async def test_what_refuses_each_request_in_the_same_words_ends_the_run_unless_it_has_answered_one(stub, before):
-    stub.script = [*before, *((400, f"no use for request {number}", {}) for number in range(10))]
+    words = [
+        f"no use for request {number} (request id: 2026{letter}Fcd{number})"
+        for number, letter in enumerate("abcdefghij")
+    ]
+    stub.script = [*before, *((400, each, {}) for each in words)]
     made = engine(stub)
     for _ in before:
         await made.complete(request())
