@@ -2,7 +2,8 @@
 
 In a run, no handler raises an exception: one that is raised within a destructor, a callback or the release of a lock is
 lost, and the run would go on. Before a run has processes to end, and after it has ended them, a signal ends this process at
-once, which the run directory withstands at any moment. In between, signals are counted, and the run looks at the count.
+once, which the run directory withstands at any moment. In between, signals are counted, and the run looks at the count; a run
+that no longer can, since a game holds it, is ended some seconds later.
 """
 
 from __future__ import annotations
@@ -28,6 +29,12 @@ _errors = 2
 
 received: list[int] = []
 """Signals within ``counted``."""
+NOTICE_SECONDS = 10.0
+"""So long whoever looks for signals may not notice one."""
+_looking = False
+"""Whether somebody looks at the count all the time; see ``looking``."""
+_seen = 0
+"""How many of the signals have been noticed."""
 _install = signal.signal
 """As it is before ``counted`` replaces it."""
 _leaving = False
@@ -111,6 +118,27 @@ def leaving() -> Iterator[None]:
         yield
     finally:
         _leaving = False
+
+
+@contextmanager
+def looking() -> Iterator[None]:
+    """Within ``counted``: the caller asks ``seen`` several times a second.
+
+    If it does not, since a game holds the thread of its event loop, this process ends some seconds after a signal.
+    """
+    global _looking, _seen
+    _looking, _seen = True, 0
+    try:
+        yield
+    finally:
+        _looking = False
+
+
+def seen() -> int:
+    """How many signals have arrived, for one who is ``looking``."""
+    global _seen
+    _seen = len(received)
+    return _seen
 
 
 @contextmanager
@@ -206,3 +234,12 @@ def _count(number: int, frame: object) -> None:
     signal.alarm(0)  # that of Abseil's handler, if the signal came before ``heed_again``
     if _leaving:
         _leave(number, frame)
+    if _looking:
+        watch = threading.Timer(NOTICE_SECONDS, _leave_unless_seen, [len(received), number])
+        watch.daemon = True
+        watch.start()
+
+
+def _leave_unless_seen(count: int, number: int) -> None:
+    if _looking and _seen < count:
+        _leave(number, None)

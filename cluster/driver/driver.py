@@ -130,7 +130,8 @@ class Driver:
             RunFailedError: replicas or runners keep dying, or the ledger cannot be written.
         """
         try:
-            await first_of(self._run_lanes(), self._commit_forever(), self._end_after_grace())
+            with stop_signals.looking():
+                await first_of(self._run_lanes(), self._commit_forever(), self._end_after_grace())
             await self._commit_all(COMMIT_TRIES)
             # The last line says what came of all episodes, not of those at the last interval.
             await self._look()
@@ -146,14 +147,14 @@ class Driver:
 
     async def _end_after_grace(self) -> None:
         """Return when a stop signal has arrived and the grace period is over, or a second signal has arrived."""
-        while not stop_signals.received:
+        while not stop_signals.seen():
             await asyncio.sleep(SIGNAL_SECONDS)
         for lane in self._lanes:
             lane.queue.draining = True
         grace = self.settings.cluster.grace_seconds
         self.progress.say(f"stopping: running episodes have {grace:g} s to finish; send a second signal to stop now")
         end = time.monotonic() + grace
-        while len(stop_signals.received) < 2 and time.monotonic() < end:
+        while stop_signals.seen() < 2 and time.monotonic() < end:
             await asyncio.sleep(SIGNAL_SECONDS)
         running = sum(lane.queue.unfinished - len(lane.queue) for lane in self._lanes)
         self.progress.say(f"stopping: {running} running episodes were not finished; they will be played again")

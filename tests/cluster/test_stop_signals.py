@@ -111,6 +111,38 @@ def test_where_nobody_looks_at_the_count_the_process_leaves_at_once(left):
     assert left == [CONTINUE] * 5
 
 
+@pytest.mark.parametrize(("sent", "noticed", "leaves"), [(1, 0, True), (1, 1, False), (2, 1, True), (2, 2, False)])
+def test_a_run_that_does_not_notice_a_signal_since_a_game_holds_it_is_ended(sent, noticed, leaves, left, monkeypatch):
+    waiting = []
+
+    class Timer:
+        def __init__(self, seconds, leave, given):
+            assert seconds == stop_signals.NOTICE_SECONDS
+            self.leave = lambda: leave(*given)
+
+        def start(self):
+            assert self.daemon, "it keeps no process alive"
+            waiting.append(self.leave)
+
+    monkeypatch.setattr(stop_signals.threading, "Timer", Timer)
+    with stop_signals.counted():
+        send(signal.SIGINT)
+        stop_signals.received.clear()
+        with stop_signals.looking():
+            for number in range(sent):
+                send(signal.SIGTERM)
+                if number < noticed:
+                    assert stop_signals.seen() == number + 1
+            assert len(waiting) == sent and left == []
+            for leave in waiting:
+                leave()
+            assert left == [CONTINUE] * leaves
+        for leave in waiting:  # whoever looked has ended
+            leave()
+        send(signal.SIGTERM)
+    assert left == [CONTINUE] * leaves and len(waiting) == sent
+
+
 def test_a_run_counts_signals_though_the_process_would_leave_at_them_before(left):
     stop_signals.leave_at_once()
     with stop_signals.counted():

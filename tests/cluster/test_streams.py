@@ -120,3 +120,19 @@ def test_a_backend_for_windows_is_not_asked_for_and_ctrl_c_at_the_end_is_silent(
     variables = {**os.environ, "MPLBACKEND": "no such backend"}
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=variables, capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.endswith("True False\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("leave", "code"), [("sys.exit(75)", 75), ("sys.exit()", 0), ("sys.exit('words')", 1), ("1 / 0", 1)]
+)
+def test_a_command_ends_with_its_code_though_a_game_has_left_a_thread(leave, code):
+    script = (
+        "import sys, threading, time; import cluster.__main__ as command; command.END_SECONDS = 0.05\n"
+        "def run():\n"
+        "    threading.Thread(target=time.sleep, args=[60]).start()\n"
+        f"    {leave}\n"
+        "command.run_command = run\n"
+        "command.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=40)
+    assert done.returncode == code and "a thread that a game has left" in done.stderr
