@@ -326,8 +326,8 @@ def test_who_is_asked_again(said, monkeypatch):
     kept = SimpleNamespace(total=1.0)
 
     class Journal:
-        def __init__(self, path, check):
-            said("-> journal", path, check())
+        def __init__(self, path, check, retest_of):
+            said("-> journal", path, check(), retest_of.sessions)
 
     class Directory:
         def __init__(self, path):
@@ -345,7 +345,7 @@ def test_who_is_asked_again(said, monkeypatch):
     monkeypatch.setattr(retest, "RunDirectory", Directory)
     monkeypatch.setattr(retest, "SpendingJournal", Journal)
     monkeypatch.setattr(retest, "check_journal", said.calls("check_journal"))
-    run_of = SimpleNamespace(path="RUN", ledger_cost=kept.total)
+    run_of = SimpleNamespace(path="RUN", ledger_cost=kept.total, sessions=[{"id": "first"}, {"id": "second"}])
     for metered, engine in ((False, {"spend_cap": 1}), (True, {"spend_cap": 0}), (True, {}), (True, None)):
         model = SimpleNamespace(engine_class=SimpleNamespace(metered=metered), engine=engine)
         with retest._journal(run_of, model) as journal:
