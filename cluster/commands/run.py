@@ -149,6 +149,10 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
     if wasted:
         warn(wasted)
     watcher = Watcher(make_tracker(settings.tracker))
+    if begun and directory.is_read_only:
+        results = _complete_as_it_is(settings, directory)
+        if results is not None:
+            return 0, results
     directory.claim()
     try:
         if directory.begun != begun:  # the checks above were of another state
@@ -156,12 +160,7 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
         _check_spending(settings.model, directory)
         directory.begin(settings.plan, {"config.yaml": settings.config})
         _warn_of_name(directory, config.get("name"))
-        replica = settings.model.replica
-        stats = RunStatistics(
-            gpus=replica.gpus * replica.nodes if settings.model.engine else 0.0,
-            gpu_hour_price=settings.cluster.gpu_hour_price,
-            spent_before=directory.spent or 0.0,
-        )
+        stats = _statistics(settings, directory)
         stopped = False
         try:
             rule = agreed_rule(directory, settings.stop, settings.model.name)
@@ -206,6 +205,31 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
     if watcher.failure:
         _send_again(directory, settings.tracker or {}, watcher.failure)
     return _code(directory, results), results
+
+
+def _statistics(settings: Settings, run: Run) -> RunStatistics:
+    """Those that a session begins with."""
+    replica = settings.model.replica
+    return RunStatistics(
+        gpus=replica.gpus * replica.nodes if settings.model.engine else 0.0,
+        gpu_hour_price=settings.cluster.gpu_hour_price,
+        spent_before=run.spent or 0.0,
+    )
+
+
+def _complete_as_it_is(settings: Settings, run: Run) -> Results | None:
+    """The results of a run that cannot be written here; None where a session would write: games, its rule or its suite."""
+    stats = _statistics(settings, run)
+    rule = agreed_rule(run, settings.stop, settings.model.name)
+    resume = scan_resume(run, settings.plan, stats, rule, settings.retry_failed, settings.model.commit)
+    suite = yaml.safe_load(settings.config)["suite"]
+    if resume.todo or run.rule != rule or run.config["suite"] != suite:
+        return None
+    if settings.preregistration is not None:
+        keep(run, settings.preregistration)  # a run that has been played has it already, or is refused
+    _print_resume_status(run, resume, Progress(stats), tracked=bool(settings.tracker))
+    warn(f"{run.path}: cannot be written here; its tables and summary stay as they are")
+    return dataclasses.replace(score_run(run), written=(run.path / "summary.json").exists())
 
 
 def _code(run: Run, results: Results) -> int:

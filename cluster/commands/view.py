@@ -21,15 +21,15 @@ from cluster.errors import UserError
 from cluster.listening import address_of, listen, names_of
 from cluster.storage.lock import writer_of
 from cluster.storage.stop_rule import RULE
-from cluster.storage.stored_run import Run, read_sessions
+from cluster.storage.stored_run import Run, damaged, read_sessions
 from evals.archive.export import export
-from evals.ledger.parts import LedgerChangedError, LedgerDamagedError
+from evals.ledger.parts import Damage, LedgerChangedError, LedgerDamagedError
 from evals.notes import user_name
 from evals.notes.web import ViewerNotes
 from evals.serving import server_config
 from evals.suite import Suite
 from evals.viewer.index import EpisodeIndex
-from evals.viewer.runs import ViewedRun
+from evals.viewer.runs import PLAN, ViewedRun
 from evals.viewer.server import Viewer, make_app
 from evals.viewer.study import StudyPage
 
@@ -102,6 +102,7 @@ def write_pages(index: EpisodeIndex, folder: Path, share: float, failed: bool) -
     settings = [Run(run.path).config for run in index.runs]
     for run in index.runs:
         read_sessions(run.path)  # without them the pages would lack the run's results
+        _check_read(run)
     try:
         with whole_or_nothing(folder) as unfinished:
             written = export(index, settings, unfinished, share, failed)
@@ -115,6 +116,18 @@ def write_pages(index: EpisodeIndex, folder: Path, share: float, failed: bool) -
         f"the list and all counts, {written.opened:,} to be opened\n"
         "in them: prompts, pictures, replies, errors without addresses; not: folders, hosts, settings of engines and keys"
     )
+
+
+def _check_read(run: ViewedRun) -> None:
+    """See that a run was read: of what is damaged the pages tell, but nothing may lack that only cannot be opened here.
+
+    Raises:
+        UserError: its plan or some of its parts cannot be read.
+    """
+    if PLAN in run.damage:
+        raise UserError(f"{run.path}: {run.damage[PLAN]}")
+    if run.unopened:
+        raise damaged(run.path, [Damage(run.path / "episodes" / name, run.damage[name], True) for name in run.unopened])
 
 
 class _Finder:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import secrets
 import shutil
 import threading
@@ -84,6 +85,11 @@ class RunDirectory(Run):
             raise UserError(f"run_dir={self.path}: is a file; name a folder")
         if not _holds_logs_only(self.path) and not _has_had_a_driver(self.path):
             raise UserError(f"run_dir={self.path}: the directory is not empty and holds no run; name another one")
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether an existing folder takes no file of this user: its file system is mounted read-only, or it is another's."""
+        return self.path.is_dir() and not os.access(self.path, os.W_OK)
 
     def claim(self) -> None:
         """Lock the directory for this process until it is released.

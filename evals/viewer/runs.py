@@ -82,6 +82,11 @@ class ViewedRun:
         return self.beginning, frozenset(self.parts)
 
     @property
+    def unopened(self) -> list[str]:
+        """Parts that cannot be read here, but may be sound."""
+        return [name for name, state in self.unreadable.items() if state == NO_FILE]
+
+    @property
     def is_emptied(self) -> bool:
         """Whether all that was read has been dropped, and the run that is in the folder now is not open yet."""
         return self.plan == NO_FILE

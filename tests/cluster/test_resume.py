@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import os
 import shutil
 from collections import Counter
 
@@ -241,6 +242,37 @@ def test_results_that_cannot_be_written_are_shown_all_the_same(world, tmp_path, 
     assert "No space left" in err and "done" in out
     assert "RUN/tables" not in out
     assert out.splitlines()[-1] == f"ledger: {run_dir}; `raycade report {run_dir}` writes tables and summary"
+
+
+@pytest.mark.parametrize(
+    ("failing", "asked", "is_complete"),
+    [
+        (0, (), True),
+        (2, (), True),
+        (2, ("retry_failed=true",), False),
+        (0, ("stop=precise", "stop.precision=.1"), False),
+    ],
+)
+def test_a_complete_run_that_may_only_be_read_is_complete(
+    world, start, failing, asked, is_complete, tmp_path, monkeypatch, capsys
+):
+    def read_only(self, created=False):
+        raise OSError(30, "Read-only file system")
+
+    world.failing = failing
+    start()
+    monkeypatch.setattr("cluster.storage.lock.RunLock.acquire", read_only)
+    monkeypatch.setattr("os.access", lambda path, mode: not (path == tmp_path / "run" and mode == os.W_OK))
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")}
+    if is_complete:
+        code, _ = start(*asked)
+        said = capsys.readouterr().err
+        assert code == 0 and "episodes are in the ledger; nothing to play" in said and "cannot be written here" in said
+    else:
+        with pytest.raises(RunFailedError, match="Read-only file system"):
+            start(*asked)
+    assert len(world.played) == 1
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")} == before
 
 
 def test_a_disk_that_is_full_after_the_last_episode_is_told_with_the_file(world, start, monkeypatch):

@@ -115,6 +115,17 @@ def test_names_that_are_not_utf_8_hide_no_run(tmp_path, monkeypatch, served, cap
     assert view(odd) == 2 and "not UTF-8" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [(b"episodes/part-000002-\xe9.parquet", "may be sound"), (b".lease-" + b"9" * 30, "no lease has such a number")],
+)
+def test_pages_lack_nothing_that_only_cannot_be_opened_here(name, said, tmp_path, capsys):
+    path = write_run(tmp_path / "run", *calm_rows())
+    (path / os.fsdecode(name)).touch()
+    assert view(path, "--export", tmp_path / "pages") == 2
+    assert said in capsys.readouterr().err and not (tmp_path / "pages").exists()
+
+
 def test_a_run_that_is_still_being_copied_is_named_once_and_shown_when_it_is_there(tmp_path, monkeypatch, capsys):
     path = write_run(tmp_path / "runs" / "one", *calm_rows())
     whole = (path / "config.yaml").read_text()
