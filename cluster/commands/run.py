@@ -139,9 +139,7 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
     directory.check_plan(settings.plan)
     config: dict[str, Any] = yaml.safe_load(settings.config)
     if play is None:
-        check_environment(settings)
-        if not settings.cluster.ray:
-            check_inline(settings)
+        _check_machine(settings)
     _check_answering(settings.model, directory, config)
     settings = with_commit(settings, directory.sessions)
     needs = settings.model.replica
@@ -149,10 +147,9 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
     if wasted:
         warn(wasted)
     watcher = Watcher(make_tracker(settings.tracker))
-    if begun and directory.is_read_only:
-        results = _complete_as_it_is(settings, directory)
-        if results is not None:
-            return 0, results
+    as_it_is = _complete_as_it_is(settings, directory)
+    if as_it_is is not None:
+        return 0, as_it_is
     directory.claim()
     try:
         if directory.begun != begun:  # the checks above were of another state
@@ -217,8 +214,10 @@ def _statistics(settings: Settings, run: Run) -> RunStatistics:
     )
 
 
-def _complete_as_it_is(settings: Settings, run: Run) -> Results | None:
-    """The results of a run that cannot be written here; None where a session would write: games, its rule or its suite."""
+def _complete_as_it_is(settings: Settings, run: RunDirectory) -> Results | None:
+    """The results of a complete run that may only be read; None for others, and where its rule or scoring is to change."""
+    if not run.begun or not run.is_read_only:
+        return None
     stats = _statistics(settings, run)
     rule = agreed_rule(run, settings.stop, settings.model.name)
     resume = scan_resume(run, settings.plan, stats, rule, settings.retry_failed, settings.model.commit)
@@ -250,6 +249,13 @@ def _code(run: Run, results: Results) -> int:
 def _player(settings: Settings) -> Play:
     """How a run's episodes are played; built-in players alone need neither Ray nor an engine."""
     return play_on_cluster if settings.cluster.ray or plays_locally(settings) else play_inline
+
+
+def _check_machine(settings: Settings) -> None:
+    """See that this machine and process can play."""
+    check_environment(settings)
+    if not settings.cluster.ray:
+        check_inline(settings)
 
 
 def _check_answering(model: ModelSettings, run: Run, config: Mapping[str, Any]) -> None:

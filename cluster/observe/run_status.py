@@ -93,6 +93,10 @@ def _state(writer: Writer | None, left: int, imported: bool = False) -> str:
         return f"imported; the files lack {left:,} planned episodes"
     states = {
         "silent": f"{writer.name} is overdue ({seen}); its node may be gone. The same command resumes the run",
+        "elsewhere": (
+            f"not at work: a copy, taken while {writer.name} played the original. The same command with this run_dir resumes "
+            "the copy"
+        ),
         "gone": f"dead: {writer.name} is gone without ending the run. The same command resumes it",
         "done": f"stopped {clock(writer.silent_seconds)} ago. The same command resumes the run",
     }

@@ -8,8 +8,9 @@ is kept, marked as released; otherwise a slow process could create a number that
 numbers go on from the highest that a part of the ledger names.
 
 A lease is stale if its process is dead, where that can be seen (``cluster.storage.process``), and else if its heartbeat is
-older than ``STALE_SECONDS``. All times are the file system's own, so that the hosts' clocks need not agree. A heartbeat in
-the future (the clock was set back, a snapshot restored) is watched for as long, and stale if it does not change.
+older than ``STALE_SECONDS``. It names its folder: in a copy of a folder that is played it holds nothing. All times are the
+file system's own, so that the hosts' clocks need not agree. A heartbeat in the future (the clock was set back, a snapshot
+restored) is watched for as long, and stale if it does not change.
 
 Should all this fail, the ledger still counts nothing twice: the new lease lists the parts that its holder has found, and
 parts that a former holder writes later are not among them.
@@ -58,8 +59,9 @@ class Writer:
 
     name: str
     """Process and host."""
-    state: Literal["at work", "silent", "gone", "done"]
-    """Silent: on another host and overdue. Gone: it ended without releasing the folder. Done: it released it."""
+    state: Literal["at work", "silent", "gone", "done", "elsewhere"]
+    """Silent: on another host and overdue. Gone: it ended without releasing the folder. Done: it released it. Elsewhere: it
+    writes to the folder that this one was copied from."""
     silent_seconds: float
     """Since its last sign of life."""
 
@@ -73,6 +75,8 @@ def writer_of(folder: Path) -> Writer | None:
     silent = max(0.0, now - lease.heartbeat)
     if lease.content.get("released"):
         return Writer(_owner(lease), "done", silent)
+    if _is_of_another_folder(lease):
+        return Writer(_owner(lease), "elsewhere", silent)
     if not _is_free(lease, now):
         return Writer(_owner(lease), "at work", silent)
     # Only on its own host a process can be seen to be dead.
@@ -240,7 +244,7 @@ def _take_lease(folder: Path, file: IO[str]) -> tuple[Lease, bytes]:
     parts, named = counted_parts(folder)
     # Above every number that was ever used here, also of leases that somebody removed.
     number = max([named, *(lease.number for lease in leases)]) + 1
-    content = {**this_process(), "nonce": secrets.token_hex(8), "parts": parts}
+    content = {**this_process(), "folder": _identity(folder), "nonce": secrets.token_hex(8), "parts": parts}
     mine = Lease(folder / f".lease-{number:06d}", number, content, now)
     try:
         create_durably(mine.path, _json(content))
@@ -263,8 +267,11 @@ def _is_held(lease: Lease, now: float) -> bool:
 
 
 def _is_free(lease: Lease, now: float) -> bool:
-    """Whether a lease may be taken over: it names nobody, was released, its process is dead, or its heartbeat is old."""
-    if lease.content.get("released") or _is_empty(lease):
+    """Whether a lease may be taken over.
+
+    It names nobody, was released or copied, its process is dead, or its heartbeat is old.
+    """
+    if lease.content.get("released") or _is_empty(lease) or _is_of_another_folder(lease):
         return True
     state = seen(lease.content)
     return now - lease.heartbeat > STALE_SECONDS if state == "out of sight" else state == "dead"
@@ -273,6 +280,9 @@ def _is_free(lease: Lease, now: float) -> bool:
 def _when_free(lease: Lease, now: float) -> str:
     """When a lease that is held may be taken over."""
     if seen(lease.content) == "alive":
+        if "folder" in lease.content:
+            return "it is alive, so end it first"
+        # a lease of an older version
         return (
             "it is alive, so end it first; if it plays another folder, of which this one is a copy, remove this folder's "
             f"{lease.path.name}"
@@ -281,6 +291,21 @@ def _when_free(lease: Lease, now: float) -> str:
         f"its last heartbeat, the modification time of {lease.path}, was {now - lease.heartbeat:.0f} s ago; after "
         f"{STALE_SECONDS:.0f} s without one another driver may start"
     )
+
+
+def _is_of_another_folder(lease: Lease) -> bool:
+    """Whether its process is seen to hold another folder, of which this one is a copy.
+
+    This is asked where ``flock`` is exact: its process is on this machine.
+    """
+    taken = lease.content.get("folder")
+    return isinstance(taken, str) and seen(lease.content) == "alive" and taken != _identity(lease.path.parent)
+
+
+def _identity(folder: Path) -> str:
+    """Tells a folder from every copy of it, on one machine until its next boot."""
+    found = folder.stat()
+    return f"{found.st_dev}-{found.st_ino}"
 
 
 def _is_empty(lease: Lease) -> bool:

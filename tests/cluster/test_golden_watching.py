@@ -226,7 +226,7 @@ def test_states_of_runs(capsys, monkeypatch):
     said = Said(capsys)
     for pace in (Pace(0.0, 0, None), Pace(30.0, 5, 0.0), Pace(7200.0, 12_345, 61.4)):
         said(pace)
-    for state in ("at work", "silent", "gone", "done"):
+    for state in ("at work", "silent", "gone", "done", "elsewhere"):
         for left, imported in ((0, False), (1234, False), (5, True)):
             said(state, left, imported, "|", run_status._state(Writer("process 7", state, 61.0), left, imported))
     said(run_status._state(None, 3, True))

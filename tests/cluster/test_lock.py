@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -258,7 +259,30 @@ def test_a_refusal_names_the_holder_its_lease_and_how_long_ago_it_gave_a_sign(tm
         RunLock(tmp_path).acquire()
 
 
-def test_of_a_copy_of_a_folder_that_is_played_the_lease_may_be_removed(tmp_path, without_flock):
+def test_a_copy_of_a_folder_that_is_played_is_held_by_nobody(tmp_path):
+    played, copy = tmp_path / "played", tmp_path / "copy"
+    played.mkdir()
+    driver = RunLock(played)
+    driver.acquire()
+    shutil.copytree(played, copy)
+    assert (writer_of(played).state, writer_of(copy).state) == ("at work", "elsewhere")
+    second = RunLock(copy)
+    second.acquire()
+    assert writer_of(copy).state == "at work"
+    driver.check()
+    second.check()
+
+
+def test_a_folder_that_was_renamed_while_it_is_played_is_held_all_the_same(tmp_path, without_flock):
+    (tmp_path / "before").mkdir()
+    RunLock(tmp_path / "before").acquire()
+    (tmp_path / "before").rename(tmp_path / "after")
+    assert writer_of(tmp_path / "after").state == "at work"
+    with pytest.raises(UserError, match="it is alive, so end it first"):
+        RunLock(tmp_path / "after").acquire()
+
+
+def test_of_a_copy_with_a_lease_of_an_older_version_the_lease_may_be_removed(tmp_path, without_flock):
     """No time without a heartbeat frees it: a process that is alive may have been suspended."""
     path = fake_lease(tmp_path, 10 * STALE_SECONDS, **this_process())
     with pytest.raises(
@@ -338,7 +362,9 @@ def test_a_lease_names_this_very_process_while_it_holds_and_after(tmp_path):
     ours = RunLock(tmp_path)
     ours.acquire()
     held = json.loads(lease(tmp_path).read_text())
-    assert held == {**this_process(), "nonce": ours.mark.partition("-")[2], "parts": []} and len(held["nonce"]) == 16
+    folder = f"{tmp_path.stat().st_dev}-{tmp_path.stat().st_ino}"
+    nonce = ours.mark.partition("-")[2]
+    assert held == {**this_process(), "folder": folder, "nonce": nonce, "parts": []} and len(nonce) == 16
     ours.release()
     assert json.loads(lease(tmp_path).read_text()) == {**held, "released": True}
 

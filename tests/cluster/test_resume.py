@@ -244,6 +244,7 @@ def test_results_that_cannot_be_written_are_shown_all_the_same(world, tmp_path, 
     assert out.splitlines()[-1] == f"ledger: {run_dir}; `raycade report {run_dir}` writes tables and summary"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("failing", "asked", "is_complete"),
     [

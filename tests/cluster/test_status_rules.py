@@ -104,7 +104,7 @@ def test_the_time_left_is_by_work_at_the_latest_session_s_pace(tmp_path, state):
 
 
 @pytest.mark.parametrize("left", [0, 1])
-@pytest.mark.parametrize("state", ["at work", "silent", "gone", "done"])
+@pytest.mark.parametrize("state", ["at work", "silent", "gone", "done", "elsewhere"])
 def test_the_state_names_who_writes_or_how_the_run_goes_on(state, left):
     said = _state(Writer("process 7", state, 61.0), left)
     if state == "at work":
@@ -112,5 +112,5 @@ def test_the_state_names_who_writes_or_how_the_run_goes_on(state, left):
     elif not left:
         assert said == "complete"
     else:
-        assert "The same command resumes" in said and ("process 7" in said) == (state != "done")
+        assert "The same command" in said and "resumes" in said and ("process 7" in said) == (state != "done")
     assert _state(None, left) == "not started"
