@@ -85,8 +85,8 @@ class _Imported:
     asked: dict[str, Any] = field(default_factory=dict)
     """``history`` and ``deterministic``, where a file says them."""
     sessions: list[dict[str, Any]] = field(default_factory=list)
-    models: dict[str, str] = field(default_factory=dict)
-    """Of logs of other harnesses: the whole name of each player's model."""
+    logged: str | None = None
+    """Of logs of other harnesses: the whole name of the model; None before the first."""
     replied: set[str] = field(default_factory=set)
     """Ids of the episodes that these logs have replies of."""
     _games: set[tuple[str, Key]] = field(default_factory=set)
@@ -110,19 +110,18 @@ class _Imported:
                 )
             self._games.add(game)
 
-    def add_model(self, player: str, model: str, path: Path) -> bool:
-        """Note whose log is imported under a player's name; returns whether it is the player's first.
+    def add_model(self, model: str, path: Path) -> bool:
+        """Note whose log is imported; returns whether it is the first.
 
         Raises:
-            FileError: the name stands for another model already.
+            FileError: a log before is of another model.
         """
-        is_first = player not in self.models
-        if self.models.setdefault(player, model) != model:
+        is_first = self.logged is None
+        if not is_first and self.logged != model:
             raise FileError(
-                path,
-                f"is a log of {model}, and {player} is {self.models[player]} here; import it into a run of its own, or "
-                "give another name with --player",
+                path, f"is a log of {model}, and the files before are of {self.logged}; import it into a run of its own"
             )
+        self.logged = model
         return is_first
 
     def add_asked(self, facts: _Carried, path: Path) -> None:
@@ -378,9 +377,9 @@ def _import_foreign(
     for part in suite.parts:
         own = section["suites"][suite.parts.index(part)] if len(suite.parts) > 1 else section
         found.add_suite(part.name, own, path)
-    found.model = found.model or {"name": player}
     # One model's samples may come in several files.
-    if found.add_model(player, first.player, path):
+    if found.add_model(first.player, path):
+        found.model = {"name": player}
         found.add_episodes(plan, path)
     keys, parts = plan_by_key(plan), {part.name: part for part in suite.parts}
     for batch in _batches(itertools.chain([first], transcripts)):

@@ -13,7 +13,7 @@ from cluster.models.cached_share import cached_table
 from cluster.models.hardware import check_parallel, hardware_table, picture_rule, unchecked_arguments
 from cluster.storage.stored_run import TIMINGS, Run
 from evals.suite import counting_pictures
-from evals.summary.cost import money
+from evals.summary.cost import highest_prompt_price, money
 from evals.tables import Cell, Table
 from evals.types import Episode
 
@@ -100,12 +100,8 @@ def _prices(
         like: A past run, whose replies tell how long they are.
     """
     engine = settings.model.engine or {}
-    prices = {}
-    for name in ("prompt_price", "cache_write_price", "completion_price"):
-        prices[name] = float(engine.get(name) or 0)
-    # Any of the prompts' tokens may be written into a cache.
-    prompt_price = max(prices["prompt_price"], prices["cache_write_price"])
-    completion_price = prices["completion_price"]
+    prompt_price = highest_prompt_price(engine)
+    completion_price = float(engine.get("completion_price") or 0)
     if not prompt_price and not completion_price:
         return []
     prompts = prompt_tokens * prompt_price / 1e6

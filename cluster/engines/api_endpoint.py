@@ -198,7 +198,8 @@ class Endpoint(WithoutJournal):
         if within is not None:
             status, said = within
             error = error_from(status, {}, json.dumps({**data, "error": said}), self._secrets)
-            error.may_cost = True  # it had begun to answer
+            # As free as a refusal with a status of its own, unless a reply had begun.
+            error.may_cost |= bool(data.get("choices"))
             raise error
         return data
 

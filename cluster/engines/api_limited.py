@@ -116,13 +116,21 @@ class LimitedEndpoint:
             most_completion: most tokens that the reply may have.
 
         Raises:
-            SpendCapReachedError, EndpointClosedError: nothing was sent, and nothing more will be.
+            SpendCapReachedError, EndpointClosedError: nothing was sent, and nothing more will be; be it that no minute has
+                tokens enough for the request.
             EndpointError: it failed; ``price`` says at what cost.
         """
         # money: the most that it can cost; rates: what is likely, since a provider counts what was used
         most = Usage(self._bound.most_tokens(request, body), most_completion)
         most_price = self._most_price(most)
         tokens = expected_tokens(request) + most_completion
+        budget = self._tokens.budget
+        if budget is not None and tokens > budget:
+            self.closed = self.closed or (
+                f"model.engine.tokens_per_minute={budget:g}: a request needs {tokens:,} tokens, {most_completion:,} of them "
+                "for its reply, so no minute has enough; set a higher limit, or a lower model.sampling.max_tokens"
+            )
+            raise EndpointClosedError
         while True:
             async with self.concurrency.slot():
                 await asyncio.sleep(max(self._requests.delay(1), self._tokens.delay(tokens)))

@@ -5,7 +5,7 @@ S for the largest number of distinct outcomes of an action, K for the horizon up
 
 Machine code is cached in this package's ``__pycache__`` (or ``NUMBA_CACHE_DIR``), in a folder of its own for each state of the
 sources; where that cannot be written, in numba's directory for the user; where neither can, it is compiled anew in each
-process, which takes some seconds.
+process, which takes some seconds. A new state removes old ones (``KEPT_SECONDS``).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import functools
 import hashlib
 import math
 import operator
+import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -36,6 +38,10 @@ SOURCES = ("tables.py", "memo.py", "endgame.py", "kernel.py", "exact.py")
 """The files whose functions are compiled, also into one another."""
 
 
+KEPT_SECONDS = 86_400.0
+"""So long machine code of other sources is kept: a process that began with them, or another branch, may go on with it."""
+
+
 @contextlib.contextmanager
 def _cache_of_these_sources() -> Iterator[None]:
     """Let numba keep machine code by what all sources say.
@@ -44,11 +50,23 @@ def _cache_of_these_sources() -> Iterator[None]:
     """
     before = numba.config.CACHE_DIR
     home = Path(before) if before else Path(__file__).with_name("__pycache__")
-    numba.config.CACHE_DIR = str(home / f"kumo-{_hash_of_sources()}")
+    folder = home / f"kumo-{_hash_of_sources()}"
+    if not folder.exists():
+        _remove_old(home)
+    numba.config.CACHE_DIR = str(folder)
     try:
         yield
     finally:
         numba.config.CACHE_DIR = before
+
+
+def _remove_old(home: Path) -> None:
+    """Remove machine code of sources of which nobody has compiled any for ``KEPT_SECONDS``."""
+    for folder in home.glob(f"kumo-{'[0-9a-f]' * 16}"):
+        with contextlib.suppress(OSError):  # another process removes it, too, or writes into it
+            latest = max(path.stat().st_mtime for path in (folder, *folder.rglob("*")))
+            if time.time() - latest > KEPT_SECONDS:
+                shutil.rmtree(folder)
 
 
 @functools.cache

@@ -68,8 +68,8 @@ def planned_cost(run: RunData, labels_only: bool = False) -> float | None:
     """What the plan costs at the engine's prices, with expected calls and full-length replies; None where it has none."""
     model: Mapping[str, Any] = run.settings.get("model") or {}
     prices = model.get("engine") or {}
-    # As if every prompt were written to the cache where that costs more, and every reply as long as it may be.
-    prompt_price = max(_price(prices, "prompt_price"), _price(prices, "cache_write_price"))
+    # As if every reply were as long as it may be.
+    prompt_price = highest_prompt_price(prices)
     completion_price = _price(prices, "completion_price")
     if not prompt_price and not completion_price:
         return None
@@ -82,6 +82,14 @@ def planned_cost(run: RunData, labels_only: bool = False) -> float | None:
     calls = pc.sum(episodes["calls"], min_count=0).as_py()
     per_million = prompt_tokens * prompt_price + calls * longest_reply * completion_price
     return float(per_million) / 1e6
+
+
+def highest_prompt_price(engine: Mapping[str, Any]) -> float:
+    """Per million prompt tokens, by an engine's settings: as if all were written into a cache, where one is in use."""
+    prompt_price = _price(engine, "prompt_price")
+    if engine.get("cache") in ("off", False):
+        return prompt_price
+    return max(prompt_price, _price(engine, "cache_write_price"))
 
 
 def _price(prices: Mapping[str, Any], name: str) -> float:

@@ -486,6 +486,8 @@ HERE = "http://127.0.0.1:9/v1"
 class Amounts:
     """A limit per minute that notes what is taken of it and given back."""
 
+    budget = None
+
     def __init__(self):
         self._left = []
 

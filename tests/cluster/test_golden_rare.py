@@ -584,7 +584,7 @@ def test_engines_on_rare_ways(said, monkeypatch):
     store = Thing(said, "store", counted={"t": 1}, answers={"t": 1, "u": 2})
     known = Thing(said, "connection", store=store)
     for turn in "tuv":
-        store.turn_id = lambda name, body, turn=turn: turn
+        known._turn_id = lambda name, body, turn=turn: turn
         for unreadable in (False, True):
             said(turn, unreadable)
             batch_connection.BatchConnection.note_price(known, {}, "e-0", 2.5, unreadable)

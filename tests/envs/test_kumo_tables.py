@@ -3,9 +3,11 @@
 import collections
 import functools
 import math
+import os
 import random
 import re
 import shutil
+import time
 from pathlib import Path
 
 import numpy as np
@@ -127,3 +129,25 @@ def test_machine_code_is_kept_by_what_all_its_sources_say(tmp_path, monkeypatch)
             file.write("# changed\n")
         keys.add(tables._hash_of_sources.__wrapped__())
     assert len(keys - {key}) == len(tables.SOURCES)
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_machine_code_of_other_sources_is_removed_by_new_one_once_nobody_has_written_it_for_a_day(
+    is_new, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(tables.numba.config, "CACHE_DIR", str(tmp_path))
+    folders = {"old": "kumo-" + "0" * 16, "written today": "kumo-" + "1" * 16, "another's": "kumo-of-somebody"}
+    long_ago = time.time() - 2 * tables.KEPT_SECONDS
+    for what, name in folders.items():
+        (tmp_path / name / "of a file").mkdir(parents=True)
+        code = tmp_path / name / "of a file" / "function.nbi"
+        code.touch()
+        for path in (*([] if what == "written today" else [code]), code.parent, tmp_path / name):
+            os.utime(path, (long_ago, long_ago))
+    if not is_new:
+        (tmp_path / f"kumo-{tables._hash_of_sources()}").mkdir()
+    with tables._cache_of_these_sources():
+        assert Path(tables.numba.config.CACHE_DIR) == tmp_path / f"kumo-{tables._hash_of_sources()}"
+    assert str(tmp_path) == tables.numba.config.CACHE_DIR
+    left = {what for what, name in folders.items() if (tmp_path / name).exists()}
+    assert left == {"written today", "another's"} | (set() if is_new else {"old"})

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evals.ledger.run_data import RunData
-from evals.summary.cost import money, planned_cost
+from evals.summary.cost import highest_prompt_price, money, planned_cost
 from evals.tables import format_cell, rounded
 
 
@@ -16,6 +16,17 @@ def test_amounts_are_written_without_an_exponent():
     told = [format_cell(rounded(amount, 12)) for amount in (3.3e-10, 0.0, 2.5)]
     assert told == ["0.000000000330", "0.000000000000", "2.500000000000"]
     assert money(3.3e-10) == "0.00000000033"
+
+
+@pytest.mark.parametrize(
+    ("cache", "price"),
+    [({}, 4), ({"cache": "5m"}, 4), ({"cache": True}, 4), ({"cache": "off"}, 3), ({"cache": False}, 3)],
+)
+def test_prompts_are_planned_to_be_written_into_a_cache_only_where_one_is_in_use(cache, price):
+    engine = {"prompt_price": 3, "cache_write_price": 4, **cache}
+    assert highest_prompt_price(engine) == price
+    assert highest_prompt_price({**engine, "cache_write_price": None}) == 3
+    assert highest_prompt_price({**engine, "cache_write_price": 1}) == 3, "a part may not be written"
 
 
 def test_games_that_a_stopping_rule_did_not_need_were_planned_too():

@@ -765,8 +765,9 @@ def kept(file, target, count, last=False):
     return target
 
 
-def test_two_models_whose_names_end_alike_are_not_taken_for_one(tmp_path, capsys):
-    files = logs(tmp_path, one=of_model("meta/llama"), two=of_model("others/llama"))
+@pytest.mark.parametrize("second", ["others/llama", "meta/opus"])
+def test_logs_of_two_models_are_not_taken_for_one_run(second, tmp_path, capsys):
+    files = logs(tmp_path, one=of_model("meta/llama"), two=of_model(second))
     for named in ((), ("--player", "rival")):
         assert cli("import", *files, *KUMO, *named, "--out", tmp_path / "both") == 2
         assert "import it into a run of its own" in " ".join(capsys.readouterr().err.split())

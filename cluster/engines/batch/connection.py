@@ -68,6 +68,7 @@ class BatchConnection(ClientConnection):
         super().__init__(engine, secrets, timeout_seconds)
         self._format = format_
         self._pace = pace
+        self._known_by = engine.known_by
         self._store: Store | None = None
         self._bodies: dict[str, Mapping[str, Any]] = {}
         """Turns that wait to be sent, or may have to be sent again, and what is sent for each."""
@@ -100,6 +101,10 @@ class BatchConnection(ClientConnection):
         assert self._store is not None, "open() comes first"
         return self._store
 
+    def _turn_id(self, name: str, body: Mapping[str, Any]) -> str:
+        """The id of a turn's current attempt, in this session and in every other one."""
+        return self.store.turn_id(name, self._known_by(body))
+
     @property
     def notes_reserved(self) -> bool:
         """Yes: jobs outlast sessions, and a later one replaces exactly what this one has counted."""
@@ -107,15 +112,15 @@ class BatchConnection(ClientConnection):
 
     def counted_before(self, body: Mapping[str, Any], name: str = "") -> float | None:
         """What the run's spending holds for a turn that was announced before."""
-        return self.store.counted.get(self.store.turn_id(name, body))
+        return self.store.counted.get(self._turn_id(name, body))
 
     def note_reserved(self, body: Mapping[str, Any], name: str, most: float) -> None:
         """As ``Connection.note_reserved``; it is written down when the turn's job is announced."""
-        self._queue[self.store.turn_id(name, body)] = most
+        self._queue[self._turn_id(name, body)] = most
 
     def note_price(self, body: Mapping[str, Any], name: str, price: float, failed: bool = False) -> None:
         """As ``Connection.note_price``; a turn whose answer ``failed`` is sent again in another job."""
-        turn = self.store.turn_id(name, body)
+        turn = self._turn_id(name, body)
         if turn in self.store.counted:
             self.store.priced(turn, price)
         if failed and turn in self.store.answers:
@@ -123,7 +128,7 @@ class BatchConnection(ClientConnection):
 
     async def complete(self, body: Mapping[str, Any], name: str = "") -> Any:
         """Wait for the answer of the job that holds a turn, sending it in the next one if none does."""
-        turn = self.store.turn_id(name, body)
+        turn = self._turn_id(name, body)
         try:
             return await self._answer_of(turn, body)
         except EndpointError as error:

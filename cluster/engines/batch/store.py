@@ -92,9 +92,9 @@ class Store:
             os.truncate(store.path, whole)
         return store
 
-    def turn_id(self, name: str, body: Mapping[str, Any]) -> str:
-        """The id of a turn's current attempt: a hash of its name and what is sent, and a number."""
-        base = stable_hash(name, body)
+    def turn_id(self, name: str, known_by: Mapping[str, Any]) -> str:
+        """The id of a turn's current attempt: a hash of its name and what it is known by, and a number."""
+        base = stable_hash(name, known_by)
         return f"{base}-{self.failures.get(base, 0)}"
 
     @property

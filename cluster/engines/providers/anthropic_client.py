@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from cluster.engines.api_answer import Answer, Usage, usage_in_parts, whole
 from cluster.engines.api_errors import EndpointError
@@ -21,6 +21,7 @@ FINISHES: Mapping[str, Finish] = {
     "refusal": "refusal",
 }
 """Stop reasons; all others mean that the model had said what it wanted to."""
+DEFAULT_CACHE: Final = "5m"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -46,7 +47,7 @@ class AnthropicEngine(ProviderEngine):
 
     thinking_tokens: int | None = None
     """Most tokens of thoughts, for models that take a number: 1024 at least, below `model.sampling.max_tokens`."""
-    cache: Literal["5m", "1h", "off"] = "5m"
+    cache: Literal["5m", "1h", "off"] = DEFAULT_CACHE
     """How long the prompt so far is kept for the next turn; writing it costs more than a plain prompt, reading far less."""
 
     @property
@@ -99,7 +100,7 @@ class AnthropicEngine(ProviderEngine):
         system = [{"type": "text", "text": text} for text in system_texts(request.chat)]
         messages = messages_of(request.chat, self.earlier(request), _block)
         if self.cache != "off":
-            self._mark(system, messages)
+            _mark(system, messages, self.cache)
         body: dict[str, Any] = {
             "model": self.model,
             "max_tokens": self.most_tokens(request),
@@ -116,15 +117,13 @@ class AnthropicEngine(ProviderEngine):
             body["output_config"] = {"effort": self.effort}
         return body
 
-    def _mark(self, system: list[dict[str, Any]], messages: list[dict[str, Any]]) -> None:
-        """Mark where the prompt is cached: after the system's words, and after this question and the one before it.
-
-        The mark of the question before is where the last turn wrote; this turn reads up to there and writes the rest.
-        """
-        asked = [message for message in messages if message["role"] == "user"][-2:]
-        for blocks in [system, *(message["content"] for message in asked)]:
-            if blocks:
-                blocks[-1] = {**blocks[-1], "cache_control": {"type": "ephemeral", "ttl": self.cache}}
+    def known_by(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """As ``ProviderEngine.known_by``: however long prompts are kept, a turn is known by the marks of the default."""
+        marked = {**body, "messages": [{**message, "content": [*message["content"]]} for message in body["messages"]]}
+        if "system" in body:
+            marked["system"] = [*body["system"]]
+        _mark(marked.get("system", []), marked["messages"], DEFAULT_CACHE)
+        return marked
 
     def read_answer(self, data: Any, scored: bool) -> Answer:
         """What a message says, block by block."""
@@ -152,6 +151,17 @@ class AnthropicEngine(ProviderEngine):
         return usage_in_parts(
             prompt, [completion], thought, wrote=bool(data.get("content") or not data.get("stop_reason"))
         )
+
+
+def _mark(system: list[dict[str, Any]], messages: list[dict[str, Any]], kept: str) -> None:
+    """Mark where the prompt is cached: after the system's words, and after this question and the one before it.
+
+    The mark of the question before is where the last turn wrote; this turn reads up to there and writes the rest.
+    """
+    asked = [message for message in messages if message["role"] == "user"][-2:]
+    for blocks in [system, *(message["content"] for message in asked)]:
+        if blocks:
+            blocks[-1] = {**blocks[-1], "cache_control": {"type": "ephemeral", "ttl": kept}}
 
 
 def _block(part: Part) -> dict[str, Any]:

@@ -213,6 +213,15 @@ class ProviderEngine(ApiEngine, abc.ABC):
         """In a batch each turn fails alone, hours after the last one was answered."""
         return self.batch or await super()._fails_alone(error)
 
+    async def _wait(self, attempt: int, error: EndpointError) -> None:
+        """In a batch a turn is tried again in the next job, together with all others that wait."""
+        if not self.batch:
+            await super()._wait(attempt, error)
+
+    def known_by(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What of a request tells its turn from others: all but what may change while a batch job is open."""
+        return body
+
     def _check_sampling(self) -> None:
         """See that the provider takes all sampling parameters that would change something.
 
@@ -442,10 +451,17 @@ class ProviderEngine(ApiEngine, abc.ABC):
             )
         return answer
 
-    def refusal_within(self, status: int, error: Any) -> EndpointError:
-        """The error that an answer holds in place of a reply; it had begun to answer, so its tokens count."""
+    def refusal_within(self, status: int, error: Any, data: Any = None, began: bool = True) -> EndpointError:
+        """The error that an answer holds in place of a reply, as free as a refusal with a status of its own.
+
+        Args:
+            status: That it would have had, had it been refused at once.
+            error: What stands for it in the answer.
+            data: The answer, where it may tell tokens, which count.
+            began: Whether it holds a part of a reply, whose tokens count, too.
+        """
         found = error_from(status, {}, json.dumps({"error": error}), [secret for secret in self._secrets if secret])
-        found.may_cost = True
+        found.may_cost |= began or self._usage_or_nothing(data) != Usage()
         return found
 
     def _usage_or_nothing(self, data: Any) -> Usage:

@@ -136,13 +136,14 @@ class OpenAIClientEngine(ProviderEngine):
         if self.api == "chat":
             within = error_within(data)
             if within is not None:
-                raise self.refusal_within(*within)
+                raise self.refusal_within(*within, data, began=bool(data.get("choices")))
             return api_answer.read_answer(data, scored)
+        began = bool(data.get("output"))
         if data.get("error"):
-            raise self.refusal_within(_status_of_failed(data["error"]), data["error"])
+            raise self.refusal_within(_status_of_failed(data["error"]), data["error"], data, began)
         status = data.get("status")
         if status in ("failed", "cancelled"):
-            raise self.refusal_within(500, {"message": f"the response is {status}"})
+            raise self.refusal_within(500, {"message": f"the response is {status}"}, data, began)
         if status in ("queued", "in_progress"):
             raise EndpointError(f"the response is {status}, not an answer", unreadable=True)
         return _read_response(data)

@@ -150,16 +150,21 @@ USED = {"prompt_tokens": 1000, "completion_tokens": 100}
     ("trouble", "cost"),
     [
         ({"error": {"message": "died"}, "usage": USED}, 1.1),
-        ({"error": {"message": "died"}}, most() + 0.05),
+        ({"error": {"message": "died"}}, 0.0),
+        ({"error": {"message": "died", "code": 429}, "choices": []}, 0.0),
+        ({"error": {"message": "no money", "code": 402}}, 0.0),
+        ({"error": {"message": "too late", "code": 504}}, most() + 0.05),
+        ({"choices": [{"error": {"message": "died"}, "message": {}}]}, most() + 0.05),
         ((504, "gateway timeout", {}), most() + 0.05),
         ((422, {"error": "no", "usage": USED}, {}), 1.1),
     ],
     ids=str,
 )
-async def test_an_error_after_work_was_begun_is_paid_for(stub, trouble, cost):
+async def test_an_error_after_work_was_begun_is_paid_for_and_no_other(stub, trouble, cost, monkeypatch):
+    monkeypatch.setattr(api_engine, "FIRST_WAIT", 0.001)
     stub.script = [trouble, "answer"]
     made = engine(stub, **PRICES)
-    with contextlib.suppress(PlayerError):
+    with contextlib.suppress(PlayerError, EngineClosedError):
         await made.complete(request())
     assert made._spend.spent == pytest.approx(cost + 0.11 * (len(stub.bodies) - 1))
 
@@ -242,3 +247,14 @@ def test_a_cap_without_prices_is_refused_before_anything_is_started():
     for price in ("prompt_price", "completion_price"):
         OpenAIEngine.check_settings({**asked, price: 1.0})
     OpenAIEngine.check_settings({**asked, "spend_cap": None})
+
+
+async def test_a_request_that_no_minute_has_tokens_for_ends_the_run_with_their_number(stub):
+    said, needed = "x" * 8, 53
+    made = engine(stub, tokens_per_minute=needed - 1)
+    for _ in range(2):
+        with pytest.raises(EngineClosedError, match=f"=52: a request needs {needed} tokens, 50 of them for its reply"):
+            await made.complete(request(said=said))
+    assert stub.bodies == []
+    made = engine(stub, tokens_per_minute=1e6)
+    assert (await made.complete(request(said=said))).text == "hello"

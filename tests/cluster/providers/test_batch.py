@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import re
 import time
+from collections import Counter
 from types import SimpleNamespace
 from typing import get_args
 
@@ -43,7 +44,7 @@ from cluster.engines.providers import connection as client_connection
 from cluster.engines.providers import gemini_jobs
 from cluster.errors import UserError
 from cluster.storage.spending import read_spending
-from evals.types import PlayerError
+from evals.types import PlayerError, message
 from tests.cluster.providers import batch_driver
 from tests.cluster.providers.batch_stub import STEPS, BatchStub
 from tests.cluster.providers.conftest import VARIABLES
@@ -737,7 +738,9 @@ def jobs(tmp_path, monkeypatch):
         pass
 
     def connect(**pace):
-        provider = SimpleNamespace(address="a", status_of=lambda status, words: status, close_client=close_client)
+        provider = SimpleNamespace(
+            address="a", status_of=lambda status, words: status, close_client=close_client, known_by=lambda body: body
+        )
         wanted = {"quiet_seconds": 0.002, "poll_seconds": 0.002, "wait_hours": 1.0, **pace}
         opened.append(connection.BatchConnection(provider, [KEY], 5.0, made, connection.Pace(**wanted)))
         opened[-1].open(tmp_path)
@@ -945,6 +948,53 @@ async def test_a_turn_of_a_batch_fails_alone_though_nothing_else_was_answered(pr
         await made.complete(request())
     assert len(tries) == 3
     await made.close()
+
+
+@pytest.mark.parametrize("name", HALF)
+async def test_turns_that_failed_together_wait_for_their_next_job_alone(provider, tmp_path, monkeypatch, name):
+    """Waits of their own would spread them over many jobs; so would limits per minute."""
+    (tmp_path / "plan.parquet").touch()
+    monkeypatch.setattr(api_engine, "FIRST_WAIT", 3600.0)
+    made = engine(name, provider, **batch_driver.PACE, max_tries=3, requests_per_minute=1, tokens_per_minute=10)
+    made.keep_in(tmp_path)
+    tries = Counter()
+
+    async def busy(body, turn):
+        tries[turn] += 1
+        raise PASSING
+
+    monkeypatch.setattr(made._endpoint.http, "complete", busy)
+    asked_at_once = (made.complete(request(number)) for number in range(4))
+    ends = await asyncio.wait_for(asyncio.gather(*asked_at_once, return_exceptions=True), 10)
+    assert {type(end) for end in ends} == {PlayerError} and {*tries.values()} == {3} and len(tries) == 4
+    await made.close()
+
+
+async def test_a_turn_is_known_however_long_its_prompt_is_kept(provider, tmp_path, monkeypatch):
+    """So the answers of an open job are taken where the setting is changed meanwhile."""
+    chat = tuple(message(*each) for each in (("system", "Play."), ("user", "A"), ("assistant", "B"), ("user", "C")))
+    turn = request(chat=chat)
+    (tmp_path / "plan.parquet").touch()
+    bodies = []
+    for cache in ("5m", "off", "1h"):
+        made = engine("anthropic", provider, **batch_driver.PACE, cache=cache)
+        made.keep_in(tmp_path)
+        bodies.append(made.body(turn))
+        before = json.dumps(bodies[-1])
+        assert made.known_by(bodies[-1]) == bodies[0], "those of the default are known by all that is sent"
+        assert json.dumps(bodies[-1]) == before, "what is sent stays as it is"
+        http = made._endpoint.http
+        monkeypatch.setattr(http, "_start_working", lambda: None)
+        if cache == "5m":
+            first = http._turn_id(turn.id, bodies[0])
+            http.store.sent(http.store.announce({first: 1.5}), "batch_1")
+            http.store.answered({first: {"data": {"id": "of the job"}}})
+        assert http.counted_before(bodies[-1], turn.id) == 1.5
+        assert await http.complete(bodies[-1], turn.id) == {"id": "of the job"}
+        await made.close()
+    assert len({json.dumps(body) for body in bodies}) == 3
+    other = made.body(request(said="Else."))
+    assert made.known_by(other) != bodies[0]
 
 
 async def test_a_folder_that_is_not_there_is_named(jobs, tmp_path):

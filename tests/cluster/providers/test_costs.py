@@ -174,6 +174,34 @@ async def test_a_response_that_failed_is_paid_for_and_its_words_hold_no_key(stub
     assert (made._spend.spent, error.value.price) == (pytest.approx(0.15), pytest.approx(0.15))
 
 
+FAILED = {"error": {"code": 502, "message": "it broke"}}
+BEGAN = {"output": [{"type": "reasoning"}], "choices": [{"error": FAILED["error"], "message": {}}]}
+
+
+@pytest.mark.parametrize("name", ["responses", "chat"])
+@pytest.mark.parametrize(
+    ("answer", "is_free"),
+    [
+        ({**FAILED, "output": [], "choices": []}, True),
+        ({**FAILED, "usage": None}, True),
+        (
+            {**FAILED, "usage": {"prompt_tokens": 0, "completion_tokens": 0, "input_tokens": 0, "output_tokens": 0}},
+            True,
+        ),
+        ({"error": {"code": 504, "message": "gateway timeout"}}, None),
+        ({**FAILED, **BEGAN}, False),
+    ],
+)
+async def test_an_error_in_place_of_a_reply_is_free_unless_one_had_begun(stub, name, answer, is_free):
+    stub.script = [(200, answer)]
+    made = engine(name, stub, **PRICES)
+    with pytest.raises(EndpointError, match=answer["error"]["message"]) as error:
+        await made._endpoint.send(request(), made.body(request()), 100)
+    if is_free is None:  # a server behind the gateway may have answered; responses tell no such status
+        is_free = name == "responses"
+    assert (error.value.price == 0) == is_free and made._spend.spent == error.value.price
+
+
 HEAD = {
     "type": "message_start",
     "message": {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": [], "stop_reason": None}
