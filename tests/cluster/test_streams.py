@@ -96,12 +96,17 @@ def test_a_signal_while_nothing_is_imported_ends_the_process_without_a_traceback
         ),
     ],
 )
-def test_results_that_cannot_be_printed_are_told_and_change_no_exit_code(error, said, monkeypatch, capsys):
+@pytest.mark.parametrize("printing", ["lines", "the rest"])
+def test_results_that_cannot_be_printed_are_told_and_change_no_exit_code(error, said, printing, monkeypatch, capsys):
     def fails(*given):
         raise error
 
     given_up = []
-    monkeypatch.setattr(run, "show_summary", fails)
+    if printing == "lines":
+        monkeypatch.setattr(run, "show_summary", fails)
+    else:  # what the stream has kept so far is written at last
+        monkeypatch.setattr(run, "_show_results", lambda *given: None)
+        monkeypatch.setattr(run.sys, "stdout", SimpleNamespace(flush=fails))
     monkeypatch.setattr(run.streams, "give_up", given_up.append)
     results = SimpleNamespace(tables=[], written=True)
     monkeypatch.setattr(run, "run", lambda settings, play: (75, results))

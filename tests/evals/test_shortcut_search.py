@@ -1,5 +1,6 @@
 """Players that lack a sense are found, and what a cell needs is told from them."""
 
+import dataclasses
 import math
 import re
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from evals.shortcut_search.classes import feature_classes
 from evals.shortcut_search.games import NoFeaturesError, good_options, lessons, play
 from evals.shortcut_search.learner import Learner, among
 from evals.shortcut_search.record import CellRecord, Search, SearchRecord, read_record, write_record
-from evals.shortcut_search.search import Found, needs_table, search
+from evals.shortcut_search.search import Found, _by_cell, needs_table, search
 from evals.stats.intervals import Estimate
 from evals.suite import Suite, plan_for
 from evals.suites.kidgym.features import option_features
@@ -61,6 +62,14 @@ class Boxes(Suite):
             features=features if self.has_features else None,
         )
         return Outcome(success=played.reply.text == BOXES[colors.index("red")], steps=1)
+
+
+def test_a_cell_has_all_its_games_whatever_the_order_of_the_plan(monkeypatch):
+    plan = list(reversed(Boxes(games=3).plan()))
+    plan += [dataclasses.replace(episode, task="bags") for episode in plan]
+    monkeypatch.setattr(Boxes, "plan", lambda suite: plan)
+    cells = {cell: [episode.index for episode in games] for cell, games in _by_cell(Boxes()).items()}
+    assert cells == {(task, level): [0, 1, 2] for task in ("bags", "boxes") for level in ("plain", "shuffled")}
 
 
 @pytest.mark.slow

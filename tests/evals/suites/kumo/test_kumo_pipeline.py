@@ -166,6 +166,8 @@ def test_what_is_no_use_is_not_continued():
     assert whole_of(cut(""))[0].problem == "cut off" and len(whole_of(cut(""))[2].asked) == 1
     looping = whole_of(cut("Gout is a disease. " * 100))
     assert looping[0].problem == "loops" and looping[1] == 0
+    long = "".join(f"{number} " for number in range(30_000))
+    assert whole_of(cut(long), cut(long + "a"), "b")[0].problem == "too long", "all parts together"
     assert whole_of("")[0].problem == "empty" and whole_of("x" * 400_000)[0].problem == "too long"
     assert whole_of(Reply("no", finish="refusal"))[0].problem == "refused"
     assert not loops("".join(f"- {n % 40}: [Otter, Heron, Mallard, Fox]\n" for n in range(90))), "lists may repeat"
