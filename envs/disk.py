@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import secrets
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
@@ -33,10 +34,17 @@ def exit_code(error: BaseException) -> int:
 def whole_file(path: Path) -> Iterator[Path]:
     """A path beside a file, to be written to; what was written becomes the file at the end, unless there was an error.
 
+    The file beside is new, and nobody can foresee its name: a link that lies in the folder is not written through. One
+    that is left by a process that was killed disturbs nobody: ``.NAME.0123abcd.tmp``.
+
     Raises:
         WriteError: it cannot be written; what was there is still there.
     """
-    beside = path.with_name(f".{path.name}.tmp")
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+    except OSError as error:
+        raise WriteError(error.errno, error.strerror, str(path)) from error
     try:
         yield beside
         beside.replace(path)

@@ -28,6 +28,21 @@ def test_a_file_is_written_whole_or_stays_as_it_was(tmp_path):
     assert path.read_text() == "old" and [*tmp_path.iterdir()] == [path]
 
 
+def test_no_link_in_the_folder_is_written_through(tmp_path, monkeypatch):
+    precious, path = tmp_path / "precious", tmp_path / "file"
+    precious.write_text("precious")
+    (tmp_path / ".file.tmp").symlink_to(precious)
+    with whole_file(path) as beside:
+        beside.write_text("new")
+    assert path.read_text() == "new" and not path.is_symlink()
+    # even where somebody guessed the name
+    monkeypatch.setattr("envs.disk.secrets.token_hex", lambda count: "00" * count)
+    (tmp_path / ".file.00000000.tmp").symlink_to(precious)
+    with pytest.raises(WriteError, match="file: cannot be written: File exists"), whole_file(path) as beside:
+        beside.write_text("newer")
+    assert precious.read_text() == "precious" and path.read_text() == "new"
+
+
 @pytest.mark.parametrize(
     ("number", "code"), [(errno.ENOSPC, 1), (errno.EDQUOT, 1), (errno.EFBIG, 1), (errno.ENOENT, 2), (errno.EACCES, 2)]
 )
