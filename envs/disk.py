@@ -10,6 +10,8 @@ import secrets
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
+from envs.files import FileError, regular
+
 _REFUSALS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG))
 
 
@@ -38,8 +40,12 @@ def whole_file(path: Path) -> Iterator[Path]:
     that is left by a process that was killed disturbs nobody: ``.NAME.0123abcd.tmp``.
 
     Raises:
-        WriteError: it cannot be written; what was there is still there.
+        WriteError: a folder, a device or a pipe is there, or it cannot be written; what was there is still there.
     """
+    try:
+        regular(path)
+    except FileError as error:
+        raise WriteError(errno.EEXIST, error.reason, str(path)) from error
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import hashlib
 import itertools
+import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -208,10 +209,12 @@ def _clear(unfinished: Path) -> None:
     """Remove what an import has left that was killed.
 
     Raises:
-        UserError: it is not dead.
+        UserError: it is not dead, or something else is there.
     """
-    if not unfinished.exists():
+    if not os.path.lexists(unfinished):
         return
+    if unfinished.is_symlink() or not unfinished.is_dir():  # a link would be written through
+        raise UserError(f"{unfinished}: is no folder that an import has left; move it away")
     writer = writer_of(unfinished)
     if writer is not None and writer.state == "at work":
         raise UserError(f"{unfinished}: another import is at work there ({writer.name})")

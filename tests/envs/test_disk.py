@@ -43,6 +43,22 @@ def test_no_link_in_the_folder_is_written_through(tmp_path, monkeypatch):
     assert precious.read_text() == "precious" and path.read_text() == "new"
 
 
+def test_a_pipe_a_device_or_a_folder_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("/dev/null")
+
+    def there():
+        return {path.name: path.lstat().st_mode for path in tmp_path.iterdir()}
+
+    before = there()
+    for name, kind in (("pipe", "not a regular file"), ("folder", "a folder"), ("link", "not a regular file")):
+        path = tmp_path / name
+        with pytest.raises(WriteError, match=f"{name}: cannot be written: .*{kind}"), whole_file(path) as beside:
+            beside.write_text("new")
+    assert there() == before
+
+
 @pytest.mark.parametrize(
     ("number", "code"), [(errno.ENOSPC, 1), (errno.EDQUOT, 1), (errno.EFBIG, 1), (errno.ENOENT, 2), (errno.EACCES, 2)]
 )

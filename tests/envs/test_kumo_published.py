@@ -398,9 +398,60 @@ def test_a_folder_that_holds_something_else_is_not_replaced(tmp_path):
     import_checkout(checkout, tmp_path / "kumo", quietly)  # its own is
 
 
+OTHER_THINGS = {
+    "a benchmark.json of another program": {"benchmark.json": '{"my": "own"}', "thesis.txt": "years"},
+    "a benchmark.json that is no JSON": {"benchmark.json": "mine", "domains/a.json": "{}"},
+    "another format": {"benchmark.json": '{"format": 0, "domains": []}'},
+    "names of no domains": {"benchmark.json": '{"format": 1, "domains": ["../up"]}'},
+    "a file beside an import": {"benchmark.json": '{"format": 1, "domains": ["pond"]}', "notes.txt": "mine"},
+    "a file within an import": {"benchmark.json": '{"format": 1, "domains": ["pond"]}', "tasks/marsh.jsonl": "mine"},
+    "a hidden folder": {"benchmark.json": '{"format": 1, "domains": []}', ".git/HEAD": "ref"},
+}
+
+
+@pytest.mark.parametrize("files", OTHER_THINGS.values(), ids=OTHER_THINGS)
+def test_only_an_import_that_holds_nothing_else_is_replaced(files, tmp_path):
+    folder = tmp_path / "mine"
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    with pytest.raises(
+        CheckoutError, match=r"mine: holds something else than an imported benchmark.*; name another folder"
+    ):
+        source.write_folder(folder, {"format": 1, "domains": []}, {})
+    assert {
+        path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()
+    } == files
+    assert [*tmp_path.iterdir()] == [folder]
+
+
+def test_what_comes_into_a_folder_while_an_import_is_written_is_kept(tmp_path, monkeypatch):
+    folder = tmp_path / "kumo"
+    source.write_folder(folder, {"format": 1, "domains": []}, {})
+    write = source._write
+
+    def write_beside_somebody_else(path, text):
+        write(path, text)
+        (folder / "thesis.txt").write_text("years")
+
+    monkeypatch.setattr(source, "_write", write_beside_somebody_else)
+    with pytest.raises(CheckoutError, match=r"something else .*, thesis.txt; name another folder"):
+        source.write_folder(folder, {"format": 1, "domains": []}, {})
+    assert (folder / "thesis.txt").read_text() == "years" and [*tmp_path.iterdir()] == [folder]
+
+
+def test_a_benchmark_is_imported_to_where_a_link_leads(tmp_path):
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "scratch")
+    for _ in range(2):
+        source.write_folder(tmp_path / "link", {"format": 1, "domains": []}, {})
+    assert (tmp_path / "link").is_symlink() and benchmark_domains(str(tmp_path / "link")) == ()
+
+
 def test_writing_that_fails_leaves_an_earlier_import_as_it_was_and_nothing_of_its_own(tmp_path, monkeypatch):
     earlier, later = ({name: {"tasks": [], "version": version} for name in ("marsh", "pond")} for version in (1, 2))
-    source.write_folder(tmp_path / "kumo", {"format": 1}, earlier)
+    summary = {"format": 1, "domains": ["marsh", "pond"]}
+    source.write_folder(tmp_path / "kumo", summary, earlier)
 
     def files():
         return {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
@@ -418,7 +469,7 @@ def test_writing_that_fails_leaves_an_earlier_import_as_it_was_and_nothing_of_it
         written.clear()
         monkeypatch.setattr(source, "_write", write_until_full)
         with pytest.raises(OSError, match="No space"):
-            source.write_folder(tmp_path / "kumo", {"format": 1}, later)
+            source.write_folder(tmp_path / "kumo", summary, later)
         assert files() == before
 
 

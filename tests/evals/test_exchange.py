@@ -248,6 +248,16 @@ def test_a_run_is_imported_into_an_empty_folder_be_it_the_current_one_and_to_whe
     assert (tmp_path / "link").is_symlink() and not list(tmp_path.glob(".*.tmp"))
 
 
+def test_a_run_is_not_imported_through_a_link_of_its_unfinished_folder(tmp_path, capsys):
+    (mine := tmp_path / "mine").mkdir()
+    for place, link in (("out", ".out.import.tmp"), ("filled", f"filled/{UNFINISHED}")):
+        (tmp_path / "filled").mkdir(exist_ok=True)
+        (tmp_path / link).symlink_to(mine)
+        assert cli("import", "file.json", "--out", tmp_path / place) == 2
+        assert f"{tmp_path / link}: is no folder that an import has left" in capsys.readouterr().err
+    assert not [*mine.iterdir()]
+
+
 @pytest.mark.parametrize("kept", [0, 1, 2, 3])
 def test_a_run_that_could_not_be_moved_whole_into_a_folder_is_not_there(kept, tmp_path, monkeypatch):
     file = calm_log("kumo-random", tmp_path)

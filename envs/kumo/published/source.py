@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from envs.files import real_path
 from envs.kumo.domain import Action, Domain, Noun, State
 from envs.kumo.published.checkout import KIB, CheckoutError, parse_json, read_text
 from envs.kumo.published.templates import Template, TurnTemplates, fill, from_json
@@ -31,6 +32,10 @@ FORMAT = 1
 
 TRUTH, ACTION = Noun("candidate", "candidates"), Noun("test", "tests")
 """What imported domains call their truths and actions in our own prompts."""
+
+SUMMARY_FILE = "benchmark.json"
+_PARTS = {"domains": ".json", "tasks": ".jsonl"}
+"""The folders of an import, and how the names of their files end: one file for each domain."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,60}")
 _SUMMARY, _DOMAIN, _TASKS = 4096 * KIB, 4096 * KIB, 65536 * KIB
@@ -92,13 +97,25 @@ def _remove_abandoned(parent: Path, beginning: str) -> None:
             shutil.rmtree(left, ignore_errors=True)
 
 
-def _may_replace(folder: Path) -> bool:
-    """Whether there is nothing, an empty folder, or an earlier import."""
-    if not folder.exists():
-        return True
-    if (folder / "benchmark.json").is_file():
-        return True
-    return folder.is_dir() and not any(folder.iterdir())
+def _check_replaceable(folder: Path) -> None:
+    """See that a folder holds nothing, or an earlier import and nothing else.
+
+    Raises:
+        CheckoutError: it holds something else.
+    """
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    refusal = f"{folder}: holds something else than an imported benchmark"
+    try:
+        names = _domains_of(_read_summary(str(folder)), str(folder))
+    except MalformedFolderError:
+        raise CheckoutError(f"{refusal}; name another folder") from None
+    files = {f"{part}/{name}{suffix}" for part, suffix in _PARTS.items() for name in names}
+    ours = {SUMMARY_FILE, *_PARTS, *files}
+    for entry in sorted(folder.rglob("*")):
+        relative = entry.relative_to(folder).as_posix()
+        if relative not in ours:
+            raise CheckoutError(f"{refusal}, {relative}; name another folder, or move it away")
 
 
 def write_folder(folder: Path, summary: Mapping[str, Any], domains: Mapping[str, Mapping[str, Any]]) -> None:
@@ -108,23 +125,24 @@ def write_folder(folder: Path, summary: Mapping[str, Any], domains: Mapping[str,
         CheckoutError: something else is there.
         OSError: it cannot be written.
     """
-    if not _may_replace(folder):
-        raise CheckoutError(f"{folder}: holds something else than an imported benchmark; name another folder")
-    ours = f".{folder.name}.{socket.gethostname()}."
-    beside = folder.with_name(f"{ours}{os.getpid()}.tmp")
-    _remove_abandoned(folder.parent, ours)
+    _check_replaceable(folder)
+    place = real_path(folder)
+    ours = f".{place.name}.{socket.gethostname()}."
+    beside = place.with_name(f"{ours}{os.getpid()}.tmp")
+    _remove_abandoned(place.parent, ours)
     try:
-        for part in ("domains", "tasks"):
+        for part in _PARTS:
             (beside / part).mkdir(parents=True)
         for name, domain in domains.items():
             fields = {key: value for key, value in domain.items() if key != "tasks"}
             _write(beside / "domains" / f"{name}.json", json.dumps(fields, ensure_ascii=False, indent=1))
             lines = [json.dumps(task, ensure_ascii=False) + "\n" for task in domain["tasks"]]
             _write(beside / "tasks" / f"{name}.jsonl", "".join(lines))
-        _write(beside / "benchmark.json", json.dumps(summary, ensure_ascii=False, indent=1))
-        if folder.exists():
-            shutil.rmtree(folder)
-        beside.rename(folder)
+        _write(beside / SUMMARY_FILE, json.dumps(summary, ensure_ascii=False, indent=1))
+        if place.exists():
+            _check_replaceable(folder)  # writing took a while
+            shutil.rmtree(place)
+        beside.rename(place)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 
@@ -135,8 +153,12 @@ def _write(path: Path, text: str) -> None:
 
 @functools.lru_cache(maxsize=8)
 def _summary(folder: str) -> Mapping[str, Any]:
+    return _read_summary(folder)
+
+
+def _read_summary(folder: str) -> Mapping[str, Any]:
     try:
-        summary = parse_json(read_text(Path(folder), "benchmark.json", _SUMMARY))
+        summary = parse_json(read_text(Path(folder), SUMMARY_FILE, _SUMMARY))
     except ValueError as cause:
         raise MalformedFolderError(
             f"{folder}: is no imported benchmark ({cause}); make one with raycade kumo import"
@@ -152,8 +174,12 @@ def benchmark_domains(folder: str) -> tuple[str, ...]:
     Raises:
         MalformedFolderError: the folder is no imported benchmark.
     """
-    names = _summary(folder).get("domains")
-    damaged = MalformedFolderError(f"{folder}/benchmark.json: its list of domains is damaged")
+    return _domains_of(_summary(folder), folder)
+
+
+def _domains_of(summary: Mapping[str, Any], folder: str) -> tuple[str, ...]:
+    names = summary.get("domains")
+    damaged = MalformedFolderError(f"{folder}/{SUMMARY_FILE}: its list of domains is damaged")
     if not isinstance(names, list):
         raise damaged
     for name in names:
@@ -172,7 +198,7 @@ def open_domain(folder: str, name: str) -> PublishedDomain:
     known = benchmark_domains(folder)
     if name not in known:
         raise MalformedFolderError(f"{folder}: has no domain {name!r}; it has {', '.join(known)}")
-    place = f"{folder}/benchmark.json"
+    place = f"{folder}/{SUMMARY_FILE}"
     try:
         turns = _turns(_summary(folder)["turns"])
         place = f"{folder}/domains/{name}.json"
