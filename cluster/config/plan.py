@@ -96,8 +96,15 @@ def _check_capabilities(suite: Suite, model: ModelSettings, decoding: str) -> No
 
 
 def asks_labels_only(suite: Suite) -> bool:
-    """Whether every reply is one token, enough to score labels; of several suites in one, others may need replies."""
-    return suite.needs.label_scores and len(suite.parts) == 1
+    """Whether every reply is one token, enough to score labels; of several suites in one, others may need replies.
+
+    No for a suite whose files are gone, as those of a finished run may be.
+    """
+    try:
+        needs = suite.needs
+    except ValueError:
+        return False
+    return needs.label_scores and len(suite.parts) == 1
 
 
 def make_suite(config: Any) -> Suite:

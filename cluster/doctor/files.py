@@ -55,6 +55,10 @@ def run_folder(need: Need) -> Outcome:
     """Create, write durably, rename over, lock: what the ledger relies on, tried where the run directory is or will be."""
     where = existing(need.run_dir)
     breaks = "the run: it could not keep its episodes"
+    for path in (need.run_dir, *need.run_dir.parents):
+        if os.path.lexists(path) and not path.is_dir():
+            kind = "a link that leads nowhere" if path.is_symlink() and not path.exists() else "no folder"
+            return Outcome("fail", f"{path} is {kind}", breaks, "run_dir=... somewhere else, or remove what is there")
     try:
         with _scratch(where) as folder:
             wrong = _wrong_of(folder)

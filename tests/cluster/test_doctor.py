@@ -148,6 +148,18 @@ def test_a_run_directory_on_a_read_only_file_system(tmp_path):
     assert_mended(outcome, "Read-only file system", "run_dir=...")
 
 
+@pytest.mark.parametrize("below", ["", "run", "run/shard-1"])
+def test_a_run_directory_below_a_file_or_a_link_that_leads_nowhere(below, tmp_path):
+    asked = need(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path / "purged")
+    (tmp_path / "file").touch()
+    for name, said in (("link", "a link that leads nowhere"), ("file", "no folder")):
+        outcome = files.run_folder(dataclasses.replace(asked, run_dir=tmp_path / name / below))
+        assert_mended(outcome, f"{tmp_path / name} is {said}", "run_dir=...")
+    (tmp_path / "purged").mkdir()
+    assert files.run_folder(dataclasses.replace(asked, run_dir=tmp_path / "link" / below)).status == "ok"
+
+
 @pytest.mark.parametrize(
     "wrong", ["created twice", "renamed over another", "flock does not work", "hold the same lock"]
 )

@@ -67,6 +67,23 @@ def test_tables_of_every_section_are_there_and_no_times_in_the_summary(tmp_path)
     assert [table["name"] for table in results.summary["tables"]] == names["scores"] + names["diagnostics"]
 
 
+def test_a_finished_run_is_reported_though_the_files_it_was_asked_with_are_gone(tmp_path):
+    (words := tmp_path / "words").mkdir()
+    (words / "answer.txt").write_text("One of $letters?")
+    options = {"tasks": ["CL"], "modes": ["zero_shot"], "episodes": 1, "resolution": 32, "templates": str(words)}
+    suite = KidGymSuite(**options)
+    directory = RunDirectory(tmp_path / "run")
+    directory.claim()
+    directory.begin(
+        plan_for(suite, {"one": ""}), {"config.yaml": yaml.safe_dump({"suite": {"type": "kidgym", **options}})}
+    )
+    directory.commit(records_to_table(records_of(suite, {"one": Often(1.0, tokens=7)}), ledger_columns(suite)))
+    directory.release()
+    before = score_run(Run(directory.path)).summary
+    shutil.rmtree(words)
+    assert score_run(Run(directory.path)).summary == before
+
+
 async def test_notes_that_cannot_be_read_are_told(run_dir, capsys):
     (run_dir / "notes.jsonl").write_text("no note\n")
     report([run_dir])
