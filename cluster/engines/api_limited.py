@@ -72,6 +72,25 @@ class Connection(Protocol):
         ...
 
 
+def read_error_usage(data: Any) -> Usage:
+    """Tokens that an error of a chat completions endpoint says were used; there need be no reply."""
+    return read_usage(data, wrote=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """How the JSON of an endpoint is read; that of chat completions by default."""
+
+    answer: Callable[[Any, bool], Answer] = read_answer
+    usage: Callable[[Any], Usage] = read_usage
+    """Of an answer, read or not."""
+    error_usage: Callable[[Any], Usage] = read_error_usage
+    """Of an error that says what it used."""
+
+
+CHAT_COMPLETIONS = Reading()
+
+
 class LimitedEndpoint:
     """Sends one try of a request at a time through all limits, and pays for it."""
 
@@ -82,7 +101,7 @@ class LimitedEndpoint:
         requests: PerMinute,
         tokens: PerMinute,
         spend: Spend,
-        reading: tuple[Callable[[Any, bool], Answer], Callable[[Any], Usage]] = (read_answer, read_usage),
+        reading: Reading = CHAT_COMPLETIONS,
         price: Callable[[Usage], float] | None = None,
     ) -> None:
         """Nothing is sent yet.
@@ -93,7 +112,7 @@ class LimitedEndpoint:
             requests: limit of requests per minute.
             tokens: limit of tokens per minute.
             spend: counts what they cost against the cap.
-            reading: how an answer, and its usage alone, are read from JSON.
+            reading: how answers and what they used are read from JSON.
             price: of an answer by its usage; that of ``spend`` by default, which has no prices of caches.
         """
         self.http = http
@@ -104,7 +123,7 @@ class LimitedEndpoint:
         self._tokens = tokens
         self.spend = spend
         self._bound = PromptBound()
-        self._read_answer, self._read_usage = reading
+        self._reading = reading
         self._price_of = price or self._price_without_cache
 
     async def send(self, request: Request, body: Mapping[str, Any], most_completion: int) -> tuple[Answer, float]:
@@ -158,12 +177,12 @@ class LimitedEndpoint:
         try:
             data = await self.http.complete(body, request.id)
             was_answered = True
-            payment.price = self._price(self._read_usage(data), most, payment)
+            payment.price = self._price(self._reading.usage(data), most, payment)
             payment.priced = True
-            answer = self._read_answer(data, bool(request.labels))
+            answer = self._reading.answer(data, bool(request.labels))
         except EndpointError as error:
             if error.stated is not None:
-                payment.price = self._price(read_usage(error.stated, wrote=False), most, payment)
+                payment.price = self._price(self._reading.error_usage(error.stated), most, payment)
             elif not was_answered:
                 payment.price = payment.most
             payment.priced = True

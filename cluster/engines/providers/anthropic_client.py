@@ -144,13 +144,21 @@ class AnthropicEngine(ProviderEngine):
     def read_usage(self, data: Any) -> Usage:
         """Its tokens; those of the prompt are counted in three parts."""
         used = data["usage"]
-        prompt = [used.get(name) for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")]
         # A stream that broke off has told the tokens of its first words only.
-        completion = used.get("output_tokens") if data.get("stop_reason") else None
-        thought = (used.get("output_tokens_details") or {}).get("thinking_tokens")
-        return usage_in_parts(
-            prompt, [completion], thought, wrote=bool(data.get("content") or not data.get("stop_reason"))
-        )
+        broke_off = not data.get("stop_reason")
+        completion = None if broke_off else used.get("output_tokens")
+        return _usage(used, completion, wrote=bool(data.get("content")) or broke_off)
+
+    def read_error_usage(self, data: Any) -> Usage:
+        """As of an answer; tokens of a reply that are not told may be any."""
+        completion = data["usage"].get("output_tokens")
+        return _usage(data["usage"], completion, wrote=completion is None)
+
+
+def _usage(used: Mapping[str, Any], completion: Any, wrote: bool) -> Usage:
+    prompt = [used.get(name) for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")]
+    thought = (used.get("output_tokens_details") or {}).get("thinking_tokens")
+    return usage_in_parts(prompt, [completion], thought, wrote)
 
 
 def _mark(system: list[dict[str, Any]], messages: list[dict[str, Any]], kept: str) -> None:

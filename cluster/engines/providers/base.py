@@ -24,7 +24,7 @@ from weakref import WeakValueDictionary
 from cluster.engines.api_answer import Answer, Usage
 from cluster.engines.api_engine import ApiEngine
 from cluster.engines.api_errors import EndpointError, error_from
-from cluster.engines.api_limited import LimitedEndpoint
+from cluster.engines.api_limited import LimitedEndpoint, Reading
 from cluster.engines.api_request import NEUTRAL
 from cluster.engines.api_secrets import OF_TURN, check_base_url, check_no_secrets, read_headers, read_key
 from cluster.engines.base import MANY, Capabilities, Request, Sampling
@@ -164,7 +164,7 @@ class ProviderEngine(ApiEngine, abc.ABC):
             self._connection(self._secrets),
             *self._limits(),
             spend,
-            (self._read_or_refuse, self._usage_or_nothing),
+            Reading(self._read_or_refuse, self._usage_or_nothing, self._error_usage_or_nothing),
             prices.of,
         )
         self._connect(self, endpoint, self.max_num_seqs, self.max_tries)
@@ -294,10 +294,10 @@ class ProviderEngine(ApiEngine, abc.ABC):
         Raises:
             ValueError: one is.
         """
-        settings = {_snake_case(name): setting for setting, name in cls.sampled.items()}
+        settings = {snake_case(name): setting for setting, name in cls.sampled.items()}
         settings |= dict.fromkeys(TOKEN_LIMITS, "max_tokens")
         for name, value in extra_body.items():
-            known = _snake_case(name)  # some clients take maxOutputTokens as well
+            known = snake_case(name)  # some clients take maxOutputTokens as well
             if known in OWN_FIELDS:
                 raise ValueError(f"model.engine.extra_body: {name} cannot be set there")
             # Null takes out a parameter that is sent by default, but without a limit nothing bounds what a reply costs.
@@ -393,6 +393,10 @@ class ProviderEngine(ApiEngine, abc.ABC):
     def read_usage(self, data: Any) -> Usage:
         """The tokens that an answer's JSON says it took."""
 
+    def read_error_usage(self, data: Any) -> Usage:
+        """The tokens that an error's JSON says were used, in the provider's own names; there need be no reply."""
+        return self.read_usage(data)
+
     @property
     def address(self) -> str:
         """Where requests go, for people."""
@@ -469,6 +473,11 @@ class ProviderEngine(ApiEngine, abc.ABC):
             return self.read_usage(data)
         return Usage()
 
+    def _error_usage_or_nothing(self, data: Any) -> Usage:
+        with suppress(LookupError, TypeError, ValueError, AttributeError):
+            return self.read_error_usage(data)
+        return Usage()
+
     def _reply(self, request: Request, answer: Answer, cost: float, seconds: float) -> Reply:
         reply = super()._reply(request, answer, cost, seconds)
         if self.keeps_reasoning and answer.kept is not None and not request.labels:
@@ -480,7 +489,7 @@ class ProviderEngine(ApiEngine, abc.ABC):
         return reply
 
 
-def _snake_case(name: str) -> str:
+def snake_case(name: str) -> str:
     """``max_output_tokens`` of ``maxOutputTokens``."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
@@ -508,7 +517,7 @@ def _check_usual_prices(extra_body: Mapping[str, Any]) -> None:
     """See that no field of a request changes what the table says that a token costs."""
     for name, value in extra_body.items():
         is_usual = value is None or (isinstance(value, str) and value in USUAL_VALUES)
-        if _snake_case(name) in PRICED_FIELDS and not is_usual:
+        if snake_case(name) in PRICED_FIELDS and not is_usual:
             raise ValueError(
                 f"model.engine.extra_body: with {name} the prices of the table may not hold; set model.engine.prompt_price and "
                 "model.engine.completion_price to those that apply"

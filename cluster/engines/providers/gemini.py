@@ -13,7 +13,7 @@ from cluster.engines.api_answer import MOST_TOGETHER, Answer, Usage, token_count
 from cluster.engines.api_errors import EndpointError
 from cluster.engines.api_request import TOP_LOGPROBS
 from cluster.engines.base import MANY, Capabilities, Request
-from cluster.engines.providers.base import ProviderEngine
+from cluster.engines.providers.base import ProviderEngine, snake_case
 from cluster.engines.providers.connection import http_client, plain
 from cluster.engines.providers.gemini_jobs import readable
 from cluster.engines.providers.messages import messages_of, system_texts
@@ -190,22 +190,32 @@ class GeminiEngine(ProviderEngine):
 
     def read_usage(self, data: Any) -> Usage:
         """Its tokens; thoughts are counted beside the reply, and results of tools beside the prompt."""
-        used = data.get("usage_metadata") or {}
-        thought, cached = used.get("thoughts_token_count"), used.get("cached_content_token_count")
-        # Tokens that a cache served are among those of the prompt: where they are no count, neither is the prompt's.
-        prompt = token_count(used.get("prompt_token_count"))
-        of_tools = token_count(used.get("tool_use_prompt_token_count") or 0)
-        if token_count(cached or 0) is None or of_tools is None:
-            prompt = None
-        if prompt is not None:
-            prompt += of_tools or 0
-        completion = [used.get("candidates_token_count"), thought]
-        found = usage_in_parts([prompt, 0, 0], completion, thought, _wrote(data))
-        # More tokens than the prompt has were not read from a cache.
-        known = token_count(cached) or 0
-        if known > (found.prompt or 0):
-            known = 0
-        return with_total(dataclasses.replace(found, cached=known), used.get("total_token_count"))
+        return _usage(data.get("usage_metadata") or {}, _wrote(data))
+
+    def read_error_usage(self, data: Any) -> Usage:
+        """As of an answer; the client leaves the names within an error as they were sent."""
+        used = {snake_case(name): told for name, told in data["usageMetadata"].items()}
+        tells_reply = used.get("candidates_token_count") is not None
+        return _usage(used, wrote=not tells_reply)
+
+
+def _usage(used: Mapping[str, Any], wrote: bool) -> Usage:
+    """Tokens by the names of ``usage_metadata``; ``wrote`` is whether there is a reply."""
+    thought, cached = used.get("thoughts_token_count"), used.get("cached_content_token_count")
+    # Tokens that a cache served are among those of the prompt: where they are no count, neither is the prompt's.
+    prompt = token_count(used.get("prompt_token_count"))
+    of_tools = token_count(used.get("tool_use_prompt_token_count") or 0)
+    if token_count(cached or 0) is None or of_tools is None:
+        prompt = None
+    if prompt is not None:
+        prompt += of_tools or 0
+    completion = [used.get("candidates_token_count"), thought]
+    found = usage_in_parts([prompt, 0, 0], completion, thought, wrote)
+    # More tokens than the prompt has were not read from a cache.
+    known = token_count(cached) or 0
+    if known > (found.prompt or 0):
+        known = 0
+    return with_total(dataclasses.replace(found, cached=known), used.get("total_token_count"))
 
 
 def _wrote(data: Mapping[str, Any]) -> bool:

@@ -152,6 +152,11 @@ class OpenAIClientEngine(ProviderEngine):
         """Its tokens."""
         return _response_usage(data) if self.api == "responses" else api_answer.read_usage(data)
 
+    def read_error_usage(self, data: Any) -> Usage:
+        """As of an answer without a reply."""
+        of_api = _response_usage if self.api == "responses" else api_answer.read_usage
+        return of_api(data, wrote=False)
+
     # --- chat completions ---
 
     def _chat_body(self, request: Request) -> dict[str, Any]:
@@ -237,7 +242,7 @@ def _can_go_back(output: Sequence[Mapping[str, Any]]) -> bool:
     return all(thought.get("encrypted_content") for thought in thoughts)
 
 
-def _response_usage(data: Any) -> Usage:
+def _response_usage(data: Any, wrote: bool = True) -> Usage:
     """A response counts as a chat completion does, by other names."""
     used = data.get("usage") or {}
     renamed = {
@@ -247,7 +252,7 @@ def _response_usage(data: Any) -> Usage:
         "completion_tokens_details": used.get("output_tokens_details"),
         "total_tokens": used.get("total_tokens"),
     }
-    return api_answer.read_usage({"usage": renamed})
+    return api_answer.read_usage({"usage": renamed}, wrote)
 
 
 def _is_openais(address: str) -> bool:
@@ -341,6 +346,10 @@ class OpenRouterEngine(OpenAIClientEngine):
     def read_usage(self, data: Any) -> Usage:
         """Its tokens, and what they cost."""
         return dataclasses.replace(super().read_usage(data), cost=_told_cost(data.get("usage") or {}))
+
+    def read_error_usage(self, data: Any) -> Usage:
+        """As ``read_usage``, of an error."""
+        return dataclasses.replace(super().read_error_usage(data), cost=_told_cost(data["usage"]))
 
 
 def _told_cost(usage: Mapping[str, Any]) -> float | None:

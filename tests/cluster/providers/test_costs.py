@@ -245,6 +245,38 @@ async def test_a_refusal_that_tells_tokens_is_paid_for(stub, name, told):
     assert whole > made._spend.spent - whole + 0.01
 
 
+CHAT_USAGE = {"prompt_tokens": 20, "completion_tokens": 1, "total_tokens": 21}
+RESPONSES_USAGE = {"input_tokens": 20, "output_tokens": 1, "total_tokens": 21}
+TOLD_BY_ERRORS = [
+    ("chat", {"usage": CHAT_USAGE}, 0.021),
+    ("responses", {"usage": RESPONSES_USAGE}, 0.021),
+    ("anthropic", {"usage": {"input_tokens": 20, "output_tokens": 1}}, 0.021),
+    ("anthropic", {"usage": {"input_tokens": 20, "output_tokens": 0}}, 0.02),
+    ("anthropic", {"usage": {"input_tokens": 20}}, 4.02),
+    ("anthropic", {"usage": {"output_tokens": "much"}}, None),
+    ("gemini", {"usageMetadata": {"promptTokenCount": 20, "candidatesTokenCount": 1, "totalTokenCount": 21}}, 0.021),
+    ("gemini", {"usageMetadata": {"promptTokenCount": 20, "candidatesTokenCount": 0}}, 0.02),
+    ("gemini", {"usageMetadata": {"promptTokenCount": 20}}, 4.02),
+    ("gemini", {"usageMetadata": [20]}, None),
+    ("openrouter", {"usage": {**CHAT_USAGE, "cost": 0.0002}}, 0.0002),
+]
+"""What an error tells, and what it costs; None for the most that the request may cost."""
+
+
+@pytest.mark.parametrize(("name", "told", "cost"), TOLD_BY_ERRORS, ids=str)
+async def test_an_error_costs_what_it_tells_in_its_providers_own_names(stub, name, told, cost):
+    stub.script = [(500, {"error": {"message": "x", "code": 500}, **told})]
+    prices = {"spend_cap": 1.0} if name == "openrouter" else PRICES
+    made = engine(name, stub, **prices)
+    with pytest.raises(EndpointError) as error:
+        await made._endpoint.send(request(), made.body(request()), 4000)
+    if cost is None:
+        assert error.value.price > 4.0
+    else:
+        assert error.value.price == pytest.approx(cost)
+    assert made._spend.spent == error.value.price
+
+
 def test_a_gemini_answer_that_its_client_drops_may_have_cost_a_reply(made_engines):
     for answer, completion in (
         ({}, None),
