@@ -1,5 +1,6 @@
 """The command ``raycade``, also ``python -m cluster``."""
 
+import contextlib
 import os
 import sys
 import threading
@@ -28,7 +29,8 @@ def main() -> None:
         raise
     finally:
         stop_signals.silent_interrupts()  # what ends with the interpreter would show a traceback
-        threading.Thread(target=_leave_threads_behind, args=[code], daemon=True).start()
+        with contextlib.suppress(RuntimeError):  # where no thread can be started, the command has said so
+            threading.Thread(target=_leave_threads_behind, args=[code], daemon=True).start()
 
 
 def _leave_threads_behind(code: object) -> None:

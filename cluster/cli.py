@@ -174,6 +174,11 @@ def _main(words: list[str]) -> int:
     except BrokenExecutor:
         _tell("a worker process ended suddenly: it was killed, perhaps for want of memory")
         code = RUN_FAILED
+    except RuntimeError as error:
+        if "start new thread" not in str(error):
+            raise
+        _tell("out of processes: this user or container may have no more of them (`ulimit -u`, a limit of pids)")
+        code = RUN_FAILED
     except BrokenPipeError:
         streams.give_up(sys.stdout)  # who read it has seen enough
     except OSError as error:  # a full disk, a path that is too long, a folder without write permission

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cluster.config.plan import asks_labels_only
+from cluster.config.plan import label_suites
 from cluster.config.registry import ask_class
 from cluster.config.settings import Settings, check_pictures
 from cluster.models.cached_share import cached_table
@@ -38,8 +38,9 @@ def describe_plan(settings: Settings, like: Path | None) -> list[Table]:
     columns = ("player", "suite", "task", "level", "mode", "episodes", "model calls", "prompt tokens")
     modeled = [episode for episode in settings.plan if episode.player == model]
     calls, prompt_tokens = _load(modeled)
-    longest = 1 if asks_labels_only(settings.suite) else settings.model.sampling.max_tokens
-    completion_tokens = calls * longest
+    of_labels = label_suites(settings.suite)
+    label_calls, _ = _load([episode for episode in modeled if episode.suite in of_labels])
+    completion_tokens = label_calls + (calls - label_calls) * settings.model.sampling.max_tokens
     total: list[tuple[str, str | int]] = [
         ("episodes", len(settings.plan)),
         ("episodes played by the model", len(modeled)),

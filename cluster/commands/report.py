@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cluster.commands.trained_on import training_lines
-from cluster.config.plan import asks_labels_only, make_suite
+from cluster.config.plan import label_suites, make_suite
 from cluster.console import say, say_status, show, show_summary, warn
 from cluster.errors import RunFailedError, UserError, cannot_write
 from cluster.observe.performance import performance_table, replica_table
@@ -267,7 +267,7 @@ def _with_stopping(results: Results, run: Run, data: RunData) -> Results:
 
 def _scored(run: Run, data: RunData, suite: Suite) -> Results:
     data.episodes()  # all columns but turns: one pass over the parts for all tables
-    causes, health, costs = causes_of(data), reply_health(data), costs_of(data, asks_labels_only(suite))
+    causes, health, costs = causes_of(data), reply_health(data), costs_of(data, label_suites(suite))
     warnings = reply_warnings(health)
     common = [coverage(data), failure_table(causes), reply_table(health)]
     # The results come first; how many episodes and replies they stand on follows.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -95,16 +96,17 @@ def _check_capabilities(suite: Suite, model: ModelSettings, decoding: str) -> No
             )
 
 
-def asks_labels_only(suite: Suite) -> bool:
-    """Whether every reply is one token, enough to score labels; of several suites in one, others may need replies.
+def label_suites(suite: Suite) -> frozenset[str]:
+    """Names of the parts of a suite whose every reply is one token, enough to score labels.
 
-    No for a suite whose files are gone, as those of a finished run may be.
+    Not those whose files are gone, as those of a finished run may be.
     """
-    try:
-        needs = suite.needs
-    except ValueError:
-        return False
-    return needs.label_scores and len(suite.parts) == 1
+    found = set[str]()
+    for part in suite.parts:
+        with contextlib.suppress(ValueError):
+            if part.needs.label_scores:
+                found.add(part.name)
+    return frozenset(found)
 
 
 def make_suite(config: Any) -> Suite:

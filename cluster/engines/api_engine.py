@@ -185,7 +185,10 @@ class ApiEngine(Engine):
             if error.meaning != "passing":
                 self._refuse(error, body)
             # tries count while other requests are answered; when none is, the endpoint is at fault
-            failures += error.unreadable or self._answered > answered
+            others_are_answered = self._answered > answered
+            # a rate limit says nothing of the request, which may wait as long as an outage may last
+            may_wait = error.status == 429 and time.monotonic() - start < OUTAGE_SECONDS
+            failures += error.unreadable or (others_are_answered and not may_wait)
             if not error.unreadable and await self._fails_alone(error):
                 failures = attempt
             answered = self._answered

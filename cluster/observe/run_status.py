@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cluster.config.plan import asks_labels_only, make_suite
+from cluster.config.plan import label_suites, make_suite
 from cluster.errors import UserError
 from cluster.observe.progress import clock
 from cluster.runner.episode_queue import expected_work
@@ -104,19 +104,19 @@ def _state(writer: Writer | None, left: int, imported: bool = False) -> str:
 
 
 def _money(run: Run) -> str:
-    labels_only = planned_cost(run.data) is not None and _asks_labels_only(run)
-    costs = costs_of(run.data, labels_only)
+    has_prices = planned_cost(run.data) is not None
+    costs = costs_of(run.data, _label_suites(run) if has_prices else frozenset())
     if costs is None:
         return ""
     amounts = {"scored": costs.scored, "spent": costs.spent, "planned": costs.planned}
     return "cost: " + ", ".join(f"{name} {money(amount)}" for name, amount in amounts.items() if amount is not None)
 
 
-def _asks_labels_only(run: Run) -> bool:
+def _label_suites(run: Run) -> frozenset[str]:
     try:
-        return asks_labels_only(make_suite(run.config["suite"]))
+        return label_suites(make_suite(run.config["suite"]))
     except (UserError, KeyError):  # a suite of a package that is not installed here has a status, too
-        return False
+        return frozenset()
 
 
 def _players(plan: pa.Table, rows: pa.Table, needed: Collection[str] | None = None) -> Table:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from evals.ledger.run_data import RunData
@@ -46,15 +47,15 @@ class Costs:
         return {name: amount for name, amount in amounts.items() if amount is not None}
 
 
-def costs_of(run: RunData, labels_only: bool = False) -> Costs | None:
+def costs_of(run: RunData, label_suites: Collection[str] = ()) -> Costs | None:
     """The three amounts; None for a run without prices that has cost nothing.
 
     Args:
         run: Plan, ledger and configuration.
-        labels_only: The model only scores labels, which takes one token a call.
+        label_suites: Names of suites whose labels the model only scores, which takes one token a call.
     """
     scored = float(total_usage(run).get("cost", 0.0))
-    planned = planned_cost(run, labels_only)
+    planned = planned_cost(run, label_suites)
     if not scored and not run.spent and planned is None:
         return None
     return Costs(scored, run.spent, planned)
@@ -64,7 +65,7 @@ HIGHEST_PRICE: Final = 1e12
 """Per million tokens; sums of larger ones could not be told."""
 
 
-def planned_cost(run: RunData, labels_only: bool = False) -> float | None:
+def planned_cost(run: RunData, label_suites: Collection[str] = ()) -> float | None:
     """What the plan costs at the engine's prices, with expected calls and full-length replies; None where it has none."""
     model: Mapping[str, Any] = run.settings.get("model") or {}
     prices = model.get("engine") or {}
@@ -74,13 +75,18 @@ def planned_cost(run: RunData, labels_only: bool = False) -> float | None:
     if not prompt_price and not completion_price:
         return None
     sampling = model.get("sampling") or {}
-    longest_reply = 1 if labels_only else sampling.get("max_tokens") or 0
+    longest_reply = sampling.get("max_tokens") or 0
     # Built-in players cost nothing.
     plan = run.plan if run.with_not_needed is None else run.with_not_needed
     episodes = plan.filter(pc.equal(plan["player"], model.get("name")))
     prompt_tokens = pc.sum(episodes["prompt_tokens"], min_count=0).as_py()
     calls = pc.sum(episodes["calls"], min_count=0).as_py()
-    per_million = prompt_tokens * prompt_price + calls * longest_reply * completion_price
+    label_calls = 0.0
+    if label_suites:
+        of_labels = episodes.filter(pc.is_in(episodes["suite"], pa.array(sorted(label_suites), pa.string())))
+        label_calls = pc.sum(of_labels["calls"], min_count=0).as_py()
+    completion_tokens = label_calls + (calls - label_calls) * longest_reply
+    per_million = prompt_tokens * prompt_price + completion_tokens * completion_price
     return float(per_million) / 1e6
 
 

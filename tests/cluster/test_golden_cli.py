@@ -65,6 +65,7 @@ def test_ends_of_commands(capsys, monkeypatch):
         ),
         *(ResumableError("spent"), ModuleNotFoundError("No module named 'mcp'", name="mcp"), BrokenPipeError("gone")),
         *(MemoryError(), MemoryError("malloc of size 99 failed"), BrokenProcessPool("terminated abruptly")),
+        RuntimeError("can't start new thread"),
         *(
             OSError(errno.ENOSPC, "full"),
             OSError(errno.ENAMETOOLONG, "long", "x" * 9),

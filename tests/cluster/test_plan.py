@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from cluster.commands.plan import describe_plan
-from cluster.config.plan import asks_labels_only, make_suite
+from cluster.config.plan import label_suites, make_suite
 from cluster.config.settings import load_settings
 from cluster.errors import CONTINUE, RUN_FAILED, ResumableError, RunFailedError, UserError
 from cluster.models.memory import fit_on
@@ -202,7 +202,7 @@ def test_labels_that_are_only_scored_cost_one_token_each(monkeypatch):
     assert rows["cost, full-length replies"] == money(tokens * 10 / 1e6)
     nothing_played = records_to_table([], ledger_columns(made.suite))
     run = RunData.of_tables(plan_to_table(made.plan), nothing_played, yaml.safe_load(made.config))
-    assert money(planned_cost(run, labels_only=True)) == rows["cost, full-length replies"]
+    assert money(planned_cost(run, {"multistar"})) == rows["cost, full-length replies"]
     status = _money(SimpleNamespace(data=run, config=run.settings))
     assert status == f"cost: scored {money(0)}, planned {rows['cost, full-length replies']}"
     elsewhere = {**run.settings, "suite": {"type": "not_installed_here"}}
@@ -217,11 +217,27 @@ def test_a_program_may_be_shown_any_number_of_pictures():
 
 def test_of_several_suites_in_one_some_may_be_answered_in_words():
     labels = make_suite({"type": "multistar", "puzzles": 1, "reply": "labels"})
-    assert labels.needs.label_scores and asks_labels_only(labels)
+    assert label_suites(labels) == {"multistar"}
     suites = [{"type": "multistar", "puzzles": 1, "reply": "labels"}, {"type": "kumo"}]
     both = make_suite({"type": "bundle", "name": "both", "suites": suites})
-    assert both.needs.label_scores and not asks_labels_only(both)
-    assert not asks_labels_only(make_suite({"type": "kumo"}))
+    assert both.needs.label_scores and label_suites(both) == {"multistar"}
+    assert not label_suites(make_suite({"type": "kumo"}))
+
+
+def test_of_several_suites_in_one_only_those_of_labels_cost_one_token_a_call(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-test")
+    made = load_settings(["suite=demo", *PRICED, "baselines=[]", "model.sampling.max_tokens=1000"])
+    calls = {
+        name: sum(each.calls for each in made.plan if each.suite == name) for name in ("multistar", "kumo", "kidgym")
+    }
+    most = calls["multistar"] + 1000 * (calls["kumo"] + calls["kidgym"])
+    rows = dict(describe_plan(made, None)[0].rows)
+    assert rows["completion tokens, full-length replies"] == round(most)
+    prompts = sum(each.prompt_tokens for each in made.plan)
+    cost = money((prompts * 2 + most * 10) / 1e6)
+    assert rows["cost, full-length replies"] == cost
+    run = RunData.of_tables(plan_to_table(made.plan), pa.table({}), yaml.safe_load(made.config))
+    assert money(planned_cost(run, label_suites(made.suite))) == cost, "as report and status tell it"
 
 
 def test_a_price_of_gpus_that_no_sum_could_tell_is_refused():

@@ -3,6 +3,7 @@
 import asyncio
 import datetime
 import email.utils
+import itertools
 import json
 import time
 import traceback
@@ -11,7 +12,8 @@ from types import SimpleNamespace
 import pytest
 
 from cluster.engines import api_engine, api_errors
-from cluster.engines.api_errors import asked_seconds
+from cluster.engines.api_answer import Answer, Usage
+from cluster.engines.api_errors import EndpointError, asked_seconds
 from cluster.engines.base import EngineClosedError
 from evals.types import PlayerError
 from tests.cluster.openai_api.stub import KEY, engine, request
@@ -80,6 +82,34 @@ async def test_a_request_that_fails_while_others_are_answered_fails_alone(stub):
         assert (await made.complete(request())).text == "hello"
     with pytest.raises(PlayerError, match=r"failed 3 times, last: .*broken"):
         await bad
+
+
+@pytest.mark.parametrize(
+    ("status", "longest_wait", "ends"), [(429, 600.0, "answered"), (429, 0.0, "failed"), (503, 600.0, "failed")]
+)
+async def test_a_rate_limit_costs_no_tries_until_it_lasts_as_long_as_an_outage(monkeypatch, status, longest_wait, ends):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setattr(api_engine, "FIRST_WAIT", 0.0)
+    monkeypatch.setattr(api_engine, "OUTAGE_SECONDS", longest_wait)
+    made = engine(SimpleNamespace(url="http://127.0.0.1:9/v1"), max_tries=3)
+    tries = itertools.count(1)
+
+    async def send(request, body):
+        made._answered += 1  # another request was answered meanwhile
+        if next(tries) < 20:
+            raise EndpointError("slow down", status)
+        return Answer("hello", "stop", "", Usage(1, 1), {}), 0.0
+
+    async def never(error):
+        return False
+
+    monkeypatch.setattr(made, "_send", send)
+    monkeypatch.setattr(made, "_fails_alone", never)
+    if ends == "failed":
+        with pytest.raises(PlayerError, match="failed 3 times, last: slow down"):
+            await made.complete(request())
+    else:
+        assert (await made.complete(request())).retries == 19
 
 
 @pytest.mark.slow
