@@ -73,7 +73,8 @@ def own_folder(folder: Path, names: Collection[str], is_ours: Callable[[], bool]
         inner: The name of a folder in it that is written, too.
 
     Raises:
-        ValueError: files of these names are somebody else's, one of them is a link, or another command is at work.
+        ValueError: files of these names are somebody else's, one of them is a link, another command is at work, or the file
+            system has no locks.
         OSError: it cannot be made.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -86,6 +87,11 @@ def own_folder(folder: Path, names: Collection[str], is_ours: Callable[[], bool]
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ValueError(f"{folder}: another command is writing it") from None
+        except OSError as error:
+            raise ValueError(
+                f"{folder}: this file system does not support file locking ({error}), so two commands could write at once; "
+                "choose a folder elsewhere, or have it mounted with locks (Lustre: -o flock)"
+            ) from error
         there = [name for name in names if (folder / name).exists()]
         if there and not is_ours():
             raise ValueError(f"{folder}: its {there[0]} was not written by this command; name another folder")

@@ -26,7 +26,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from envs.files import FileError, absolute_path, read_text, read_toml
+from envs.files import FileError, absolute_path, read_text, read_toml, shown_files
 from envs.suggest import did_you_mean
 
 VARIABLE = "RAYCADE_PLUGINS"
@@ -59,7 +59,7 @@ def _listed_in(variable: str) -> list[str]:
 
 
 def _refuse_taken_names(folder: Path) -> None:
-    for path in (*folder.glob("*.py"), *(package.parent for package in folder.glob("*/__init__.py"))):
+    for path in (*shown_files(folder, "*.py"), *(package.parent for package in folder.glob("*/__init__.py"))):
         other = PathFinder.find_spec(path.stem)
         if other is not None and other.origin is not None and folder not in Path(other.origin).parents:
             raise ValueError(f"{VARIABLE}: {path} has the name of another module, {other.origin}; rename it")

@@ -24,7 +24,7 @@ from cluster.storage.run_directory import RunDirectory
 from cluster.storage.shard import part_of, read_shard
 from cluster.storage.spending import MergedPart, Spenders, Spending, check_journal, write_spending
 from cluster.storage.stored_run import Run, read_runs
-from envs.files import real_path
+from envs.files import real_path, shown_files
 from evals.analysis.differences import flat_settings
 from evals.ledger.parts import LedgerChangedError
 from evals.notes import NoteError, NotesFile
@@ -139,7 +139,7 @@ def _merge(target: Path, sources: Sequence[Path]) -> Joined:
 
 def _check_unchanged(directory: RunDirectory, begun: bool) -> None:
     """See that no other merge has ended in a target since it was looked at; ``begun`` says what it was then."""
-    there = {part.name for part in directory.parts.glob("*.parquet")}
+    there = {part.name for part in shown_files(directory.parts, "*.parquet")}
     if directory.begun != begun:
         raise LedgerChangedError(str(directory.path))
     if begun and there != directory.ledger.names:

@@ -18,7 +18,7 @@ from cluster.observe.performance import performance_table, replica_table
 from cluster.storage.durable import write_durably
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run, read_runs
-from envs.files import real_path
+from envs.files import real_path, shown_files
 from evals.analysis.labels import run_names
 from evals.ledger.run_data import RunData, count_rows
 from evals.notes import NotesFile, notes_table
@@ -362,7 +362,7 @@ def _write_if_current(run: Run, results: Results) -> str:
     except (UserError, RunFailedError) as error:
         return str(error)
     try:
-        if {part.name for part in directory.parts.glob("*.parquet")} != results.parts:
+        if {part.name for part in shown_files(directory.parts, "*.parquet")} != results.parts:
             return "the run went on meanwhile; ask again"
         write_results(directory, results)
     except OSError as error:

@@ -23,7 +23,7 @@ from omegaconf.errors import OmegaConfBaseException
 from cluster.commands.run import code_of, run, show_results
 from cluster.config.compose import compose_config, offer_plugins, with_new_keys
 from cluster.config.settings import check_config, check_pictures, settings_from_config
-from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, UserError
+from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, UserError, cannot_write
 from envs.printable import printable
 from evals.types import stable_hash
 
@@ -137,6 +137,9 @@ def _launch(overrides: Sequence[str]) -> list[Outcome]:
         )
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(_with_remedy(str(error))) from error
+    except OSError as error:  # Hydra's own: what befalls a run is raised by its result, below
+        folder = error.filename or "the folder of the sweep, multirun/ in the current one unless it is set"
+        raise cannot_write(f"hydra.sweep.dir: {folder}", error) from error
     except Exception as error:
         if not type(error).__module__.startswith("submitit"):
             raise

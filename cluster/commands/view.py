@@ -22,6 +22,7 @@ from cluster.listening import address_of, listen, names_of
 from cluster.storage.lock import writer_of
 from cluster.storage.stop_rule import RULE
 from cluster.storage.stored_run import Run, damaged, read_sessions
+from envs.files import shown_files
 from evals.archive.export import export
 from evals.ledger.parts import Damage, LedgerChangedError, LedgerDamagedError
 from evals.notes import user_name
@@ -201,7 +202,7 @@ def _stopping_of(run: Run) -> Callable[[], Sequence[str]]:
 
     def lines() -> Sequence[str]:
         nonlocal known, said
-        parts = frozenset(part.name for part in (run.path / "episodes").glob("*.parquet"))
+        parts = frozenset(part.name for part in shown_files(run.path / "episodes", "*.parquet"))
         if parts == known or not (run.path / RULE).exists():
             return said
         run.refresh()

@@ -30,7 +30,10 @@ def note_session(run: Run, stats: RunStatistics) -> None:
     }
     try:
         with regular(run.path / TIMINGS).open("a") as file:
-            file.write(json.dumps(session) + "\n")
+            lines = (run.path / TIMINGS).read_bytes()
+            # A death may have left half a line, which takes none of this one with it.
+            begin = "\n" if lines and not lines.endswith(b"\n") else ""
+            file.write(begin + json.dumps(session) + "\n")
     except (OSError, FileError) as error:
         warn(f"cannot write the timings of this session: {error}")
 

@@ -16,6 +16,7 @@ from cluster.observe.progress import clock
 from cluster.runner.episode_queue import expected_work
 from cluster.storage.lock import Writer, writer_of
 from cluster.storage.stored_run import Run
+from envs.files import shown_files
 from envs.printable import printable
 from evals.summary.cost import costs_of, money, planned_cost
 from evals.summary.status import is_imported
@@ -190,7 +191,7 @@ def _pace(run: Run, rows: pa.Table, writer: Writer | None) -> Pace | None:
     if "began" not in session:
         return None
     began = datetime.datetime.fromisoformat(str(session["began"])).timestamp()
-    parts = (run.path / "episodes").glob("*.parquet")
+    parts = shown_files(run.path / "episodes", "*.parquet")
     last = max((part.stat().st_mtime for part in parts), default=began)
     at_work = writer.state == "at work"
     now = datetime.datetime.now(datetime.UTC).timestamp() if at_work else last

@@ -30,12 +30,14 @@ from envs.files.regular import (
     MissingFileError,
     absolute_path,
     home_folder,
+    is_hidden,
     open_regular,
     read_bytes,
     read_lines,
     read_text,
     real_path,
     regular,
+    shown_files,
 )
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "MissingFileError",
     "absolute_path",
     "home_folder",
+    "is_hidden",
     "is_unicode",
     "open_regular",
     "parse_json",
@@ -57,4 +60,5 @@ __all__ = [
     "read_yaml",
     "real_path",
     "regular",
+    "shown_files",
 ]

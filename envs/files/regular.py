@@ -48,6 +48,19 @@ def words_of(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
+def is_hidden(path: Path) -> bool:
+    """Whether a name begins with a dot: it is none of what a folder is read for.
+
+    macOS, for one, lays ``._NAME`` beside each file on other file systems and in archives.
+    """
+    return path.name.startswith(".")
+
+
+def shown_files(folder: Path, pattern: str) -> list[Path]:
+    """What a folder holds of a pattern, as ``Path.glob`` takes it, in order and without what is hidden."""
+    return sorted(path for path in folder.glob(pattern) if not is_hidden(path))
+
+
 def regular(path: str | Path) -> Path:
     """The path, unless something other than a file lies there; for readers that open the file themselves.
 

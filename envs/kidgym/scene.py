@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from envs.files import read_bytes
+from envs.files import read_bytes, shown_files
 
 RESOLUTIONS = (32, 64, 96)
 """Cell sizes in pixels of the paper's resolution study; 64 is the benchmark's own."""
@@ -78,7 +78,7 @@ class Scene:
 def skin_digest(skin: str) -> str:
     """Hash of the names and contents of a skin's drawings, as this process first found them; empty for no skin."""
     digest = hashlib.blake2b(digest_size=8)
-    for path in sorted(Path(skin).rglob("*")) if skin else ():
+    for path in shown_files(Path(skin), "**/*") if skin else ():
         if path.suffix in (".png", ".svg"):
             content = hashlib.blake2b(read_bytes(path), digest_size=16).hexdigest()
             digest.update(f"{path.relative_to(skin).as_posix()}\n{content}\n".encode())

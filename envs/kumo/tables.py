@@ -4,8 +4,8 @@ Sets of truths and of actions are bitmasks. L stands for the number of sets of t
 S for the largest number of distinct outcomes of an action, K for the horizon up to which bounds are tabled, plus 1.
 
 Machine code is cached in this package's ``__pycache__`` (or ``NUMBA_CACHE_DIR``), in a folder of its own for each state of the
-sources; where that cannot be written, in numba's directory for the user; where neither can, it is compiled anew in each
-process, which takes some seconds. A new state removes old ones (``KEPT_SECONDS``).
+sources; where that cannot be written, in numba's directory for the user; where neither can, or a disk is full, it is compiled
+anew in each process, which takes some seconds. A new state removes old ones (``KEPT_SECONDS``).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import logging
 import math
 import operator
 import shutil
@@ -23,12 +24,15 @@ from typing import Any, NamedTuple, TypeVar
 
 import numba
 import numpy as np
+from numba.core.caching import FunctionCache
 from numpy.typing import NDArray
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Integers = NDArray[np.int64]
 Small = NDArray[np.int8]
 Floats = NDArray[np.float64]
+
+logger = logging.getLogger(__name__)
 
 HORIZON = 6
 """Tests that the bounds look ahead; games rarely last longer."""
@@ -51,8 +55,9 @@ def _cache_of_these_sources() -> Iterator[None]:
     before = numba.config.CACHE_DIR
     home = Path(before) if before else Path(__file__).with_name("__pycache__")
     folder = home / f"kumo-{_hash_of_sources()}"
-    if not folder.exists():
-        _remove_old(home)
+    with contextlib.suppress(OSError):  # a place that cannot be looked into is no place for machine code
+        if not folder.exists():
+            _remove_old(home)
     numba.config.CACHE_DIR = str(folder)
     try:
         yield
@@ -82,7 +87,7 @@ def compiled(function: Function) -> Function:
     """
     try:
         with _cache_of_these_sources():
-            return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
+            return _harmless(numba.njit(cache=True, nogil=True)(function))  # type: ignore[no-any-return]
     except RuntimeError:  # numba finds no writable place for its cache
         return numba.njit(nogil=True)(function)  # type: ignore[no-any-return]
 
@@ -91,9 +96,53 @@ def compiled_lean(function: Function) -> Function:
     """``compiled`` for functions that create no arrays: leaves out the counting of references, most of their time."""
     try:
         with _cache_of_these_sources():
-            return numba.njit(cache=True, nogil=True, _nrt=False)(function)  # type: ignore[no-any-return]
+            return _harmless(numba.njit(cache=True, nogil=True, _nrt=False)(function))  # type: ignore[no-any-return]
     except (RuntimeError, KeyError):  # no place for the cache, or a numba without this option
         return compiled(function)
+
+
+class _HarmlessCache(FunctionCache):  # type: ignore[misc]
+    """numba's cache, of which no failure gets out: what cannot be loaded is compiled, and what cannot be kept is not.
+
+    A disk is full, say, or a crash has left half a file. numba loads and keeps machine code at a function's first call, in the
+    midst of a game.
+    """
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The machine code for a signature; None where there is none that can be read."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception as error:  # damaged files raise whatever pickle does
+            _warn_once(f"{self.cache_path}: machine code that cannot be read is compiled anew", error)
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep the machine code for a signature where that is possible; a list of contents that is damaged begins anew."""
+        try:
+            try:
+                super().save_overload(sig, data)
+            except OSError:
+                raise
+            except Exception:
+                self.flush()
+                super().save_overload(sig, data)
+        except Exception as error:
+            _warn_once(f"{self.cache_path}: machine code cannot be kept; each process compiles it anew", error)
+
+
+_WARNED: set[str] = set()
+
+
+def _warn_once(message: str, error: Exception) -> None:
+    """A warning; another one of the same message is left out, as all functions' machine code has one folder."""
+    if message not in _WARNED:
+        _WARNED.add(message)
+        logger.warning("%s (%s: %s)", message, type(error).__name__, error)
+
+
+def _harmless(dispatcher: Any) -> Any:
+    dispatcher._cache = _HarmlessCache(dispatcher.py_func)
+    return dispatcher
 
 
 def inlined(function: Function) -> Function:

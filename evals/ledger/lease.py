@@ -23,7 +23,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from envs.files import FileError, MissingFileError, open_regular, parse_json, regular
+from envs.files import FileError, MissingFileError, is_hidden, open_regular, parse_json, regular
 from envs.files.parquet import local
 
 LEASE_KEY = b"raycade.lease"
@@ -146,7 +146,7 @@ def part_files(folder: Path) -> list[Path]:
     Raises:
         OSError: the folder cannot be listed. (``glob`` would show it empty: all episodes would count as not played.)
     """
-    return sorted(file for file in _files_in(folder) if file.suffix == ".parquet")
+    return sorted(file for file in _files_in(folder) if file.suffix == ".parquet" and not is_hidden(file))
 
 
 def _files_in(folder: Path) -> list[Path]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from envs.files import shown_files
 from envs.files.parquet import read_parquet
 from evals.ledger.check import CHECKED, PLANNED, check_rows
 from evals.ledger.columns import COLUMNS
@@ -168,7 +169,7 @@ def unread_parts(run: ViewedRun) -> list[Path]:
     A merged part comes after those that it replaces.
     """
     paths = []
-    for path in (run.path / "episodes").glob("*.parquet"):
+    for path in shown_files(run.path / "episodes", "*.parquet"):
         was = run.unreadable.get(path.name, NO_FILE)
         is_known_damage = was != NO_FILE and was == file_state(path)
         if path.name not in run.parts and not is_known_damage:

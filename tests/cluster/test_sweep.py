@@ -1,5 +1,6 @@
 """Several runs by one command: what a signal to stop, a bad run and an interrupt mean for the others."""
 
+import errno
 from types import SimpleNamespace
 
 import pytest
@@ -34,6 +35,23 @@ def sweep(monkeypatch, tmp_path, capsys):
         return played, code, err
 
     return play
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "folder"),
+    [
+        (OSError(errno.EROFS, "Read-only file system", "/here/multirun"), RunFailedError, "/here/multirun"),
+        (OSError(errno.ENOSPC, "No space left on device"), RunFailedError, "multirun/ in the current one"),
+        (OSError(errno.ENOTDIR, "Not a directory", "multirun/x"), UserError, "multirun/x"),
+    ],
+)
+def test_a_sweep_whose_folder_cannot_be_written_names_it_and_its_setting(error, kind, folder, monkeypatch):
+    def multirun(*_, **__):
+        raise error
+
+    monkeypatch.setattr(module.Hydra, "create_main_hydra2", lambda *_: SimpleNamespace(multirun=multirun))
+    with pytest.raises(kind, match=f"^hydra.sweep.dir: .*{folder}.*: cannot be written: .*{error.strerror}"):
+        module._launch(["model=random"])
 
 
 @pytest.mark.parametrize("group", [None, "mine"])

@@ -69,6 +69,20 @@ def test_a_full_disk_is_no_bad_input(number, code):
     assert exit_code(ValueError()) == 2
 
 
+def test_a_folder_whose_file_system_has_no_locks_is_named_with_what_to_do(tmp_path, monkeypatch):
+    def no_locks(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("envs.disk.fcntl.flock", no_locks)
+    with (
+        pytest.raises(
+            ValueError, match=r"out: .* does not support file locking \(.*No locks.*; choose a folder elsewhere"
+        ),
+        own_folder(tmp_path / "out", ("a",), lambda: True, "in"),
+    ):
+        pass
+
+
 @pytest.mark.parametrize("fails", [(np, "savez"), (Path, "write_text"), (Path, "replace")])
 def test_no_half_problem_is_left_on_a_full_disk(fails, tmp_path, monkeypatch):
     file = official(generate("center_single", 1))

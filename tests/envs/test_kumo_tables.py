@@ -1,6 +1,7 @@
 """The tables and glances of the optimal search are on record: its values say little of bounds that are too loose."""
 
 import collections
+import errno
 import functools
 import math
 import os
@@ -151,3 +152,77 @@ def test_machine_code_of_other_sources_is_removed_by_new_one_once_nobody_has_wri
     assert str(tmp_path) == tables.numba.config.CACHE_DIR
     left = {what for what, name in folders.items() if (tmp_path / name).exists()}
     assert left == {"written today", "another's"} | (set() if is_new else {"old"})
+
+
+def sum_to(number):
+    total = 0
+    for each in range(number + 1):
+        total += each
+    return total
+
+
+def full(*_, **__):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.fixture
+def machine_code(tmp_path, monkeypatch):
+    """A folder for machine code, and nothing that was warned of."""
+    monkeypatch.setattr(tables.numba.config, "CACHE_DIR", str(tmp_path / "code"))
+    monkeypatch.setattr(tables, "_WARNED", set())
+    return tmp_path / "code"
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), EOFError("half a file"), ValueError("damaged")])
+def test_no_failure_of_machine_code_on_disk_gets_out(error, machine_code, monkeypatch, caplog):
+    cache = tables.compiled(sum_to)._cache
+
+    def fails(*_, **__):
+        raise error
+
+    for name in ("load_overload", "save_overload", "flush"):
+        monkeypatch.setattr(f"numba.core.caching.FunctionCache.{name}", fails)
+    for _ in range(2):
+        assert cache.load_overload("signature", None) is None
+        cache.save_overload("signature", None)
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 2 and all(str(machine_code) in line and str(error) in line for line in said)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("decorator", [tables.compiled, tables.compiled_lean])
+@pytest.mark.parametrize("is_full", [True, False])
+def test_machine_code_that_cannot_be_kept_costs_no_game(is_full, decorator, machine_code, monkeypatch, caplog):
+    functions = [decorator(sum_to), decorator(sum_to)]
+    if is_full:
+        monkeypatch.setattr("numba.core.caching.IndexDataCacheFile._open_for_write", full)
+    else:
+        shutil.rmtree(machine_code)
+        machine_code.write_text("a file by now")
+    assert [function(4) for function in functions] == [10, 10]
+    kept = [record.getMessage() for record in caplog.records if "cannot be kept" in record.getMessage()]
+    assert len(kept) == 1 and str(machine_code) in kept[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+@pytest.mark.parametrize(
+    "damage", [lambda code: b"", lambda code: code[: len(code) // 2], lambda code: bytes(len(code))]
+)
+def test_damaged_machine_code_is_compiled_and_kept_anew(damage, suffix, machine_code, caplog):
+    assert tables.compiled(sum_to)(4) == 10 and not caplog.records
+    (damaged,) = machine_code.rglob(f"*.{suffix}")
+    damaged.write_bytes(damage(damaged.read_bytes()))
+    hits = []
+    for _ in range(2):
+        function = tables.compiled(sum_to)
+        assert function(4) == 10
+        hits.append(sum(function.stats.cache_hits.values()))
+    assert hits == [0, 1]
+    (warning,) = caplog.records
+    assert "cannot be read is compiled anew" in warning.getMessage()
+
+
+def test_machine_code_is_kept_elsewhere_where_its_place_cannot_be_looked_into(machine_code, monkeypatch):
+    monkeypatch.setattr(tables.numba.config, "CACHE_DIR", "/" + "x" * 300)
+    assert "xxx" not in tables.compiled(sum_to).stats.cache_path

@@ -9,11 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from envs.files import shown_files
 from evals.ledger import ledger as module
 from evals.ledger import parts as of_parts
 from evals.ledger.check import AMOUNTS, check_rows
 from evals.ledger.columns import COLUMNS, SCHEMA_VERSION, VERSION_KEY, Column, check_version, columns_of
-from evals.ledger.lease import LEASE_KEY, counted_parts, find_leases
+from evals.ledger.lease import LEASE_KEY, counted_parts, find_leases, part_files
 from evals.ledger.ledger import open_ledger, retry_until_stable
 from evals.ledger.parts import Damage, LedgerChangedError, LedgerDamagedError, describe_part, write_part
 from evals.ledger.records import PARQUET_OPTIONS, plan_to_table, records_to_table
@@ -171,6 +172,14 @@ def test_an_attempt_that_occurs_many_times_stands_first_where_it_counts(tmp_path
     assert numbers(ledger) == [2, 3, 1, 4] and sum(ledger.checked.sound) == 4
     assert [damage.path.stem for damage in ledger.damage] == ["c", "d"]
     assert all("b.parquet" in damage.reason and "1 more" in damage.reason for damage in ledger.damage)
+
+
+def test_a_file_that_another_system_lays_beside_a_part_is_no_part(tmp_path):
+    part = write_records(tmp_path, "part-000001-x", [done(1)])
+    part.with_name(f"._{part.name}").write_bytes(b"\0\5\26\7")
+    ledger = open_ledger(tmp_path, PLAN)
+    assert numbers(ledger) == [1] and ledger.damage == [] and ledger.names == {part.name}
+    assert part_files(part.parent) == shown_files(part.parent, "*.parquet") == [part]
 
 
 def test_parts_that_a_merged_one_replaces_are_not_read(tmp_path):

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from envs.files import shown_files
 from envs.kidgym.catalog import BACKGROUNDS, SPRITES
 from envs.kidgym.render.drawn_in_time import check_drawn_in_time
 from envs.kidgym.render.sprites import backdrop, fitted, skin_file, sprite
@@ -23,7 +24,7 @@ DRAWN: Final[tuple[str, ...]] = (
 
 
 def _has_drawings(folder: Path) -> bool:
-    return any(path.suffix in (".svg", ".png") for path in folder.rglob("*"))
+    return any(path.suffix in (".svg", ".png") for path in shown_files(folder, "**/*"))
 
 
 @lru_cache(maxsize=16)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from envs.files import is_hidden
 from envs.kumo.domain import Action
 from envs.kumo.generate import DIFFICULTIES
 from envs.kumo.published import templates
@@ -161,11 +162,13 @@ def _agent(checkout: Path) -> templates.TurnTemplates:
 def _environments(checkout: Path, imported: Imported) -> Mapping[str, str]:
     """The source of the file that registers each environment which has tasks."""
     try:
-        names = sorted(entry.name for entry in os.scandir(checkout / "env") if entry.name.endswith("_env.py"))
+        there = sorted(entry.name for entry in os.scandir(checkout / "env"))
     except OSError as cause:
         raise CheckoutError(f"{checkout}/env: cannot be read: {cause.strerror}") from None
     found = {}
-    for name in names:
+    for name in there:
+        if not name.endswith("_env.py") or is_hidden(Path(name)):
+            continue
         try:
             source = read_text(checkout, f"env/{name}", _SOURCE)
         except CheckoutError as cause:

@@ -21,7 +21,7 @@ from pathlib import Path
 from string import Template
 from typing import Any, Final, Literal
 
-from envs.files import read_text, read_yaml
+from envs.files import read_text, read_yaml, shown_files
 from envs.picture import Picture
 from evals.presentation import Value, check_fields, filled
 from evals.suites.kidgym.printed import templates_of
@@ -133,7 +133,7 @@ def load_templates(folder: str = "") -> Templates:
     home = Path(folder)
     if not home.is_dir():
         raise ValueError(f"{folder!r} is not a folder")
-    own = {path.stem: path for path in sorted(home.glob("*.txt"))}
+    own = {path.stem: path for path in shown_files(home, "*.txt")}
     own_words = _yaml(home / "words.yaml")
     own_chat = _yaml(home / "chat.yaml")
     if not own and own_words is None and own_chat is None:

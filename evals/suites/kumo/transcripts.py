@@ -64,7 +64,9 @@ def _files(checkout: str, model: str) -> Mapping[tuple[str, str], str]:
 
 def _folders(path: Path) -> Sequence[str]:
     try:
-        return sorted(entry.name for entry in os.scandir(path) if entry.name.endswith("Env"))
+        return sorted(
+            entry.name for entry in os.scandir(path) if entry.name.endswith("Env") and not entry.name.startswith(".")
+        )
     except OSError:
         return ()
 

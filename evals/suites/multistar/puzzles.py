@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from envs.file_picture import FilePicture
-from envs.files import FileError
+from envs.files import FileError, shown_files
 from envs.raven import (
     Difficulty,
     Generated,
@@ -253,7 +253,7 @@ def imported(problems: str, configuration: str, most: int) -> tuple[Imported | P
     home = Path(problems)
     folder = home / configuration
     if home.is_dir() and folder.is_dir():
-        files = sorted(folder.glob("*.npz"), key=_by_number)
+        files = sorted(shown_files(folder, "*.npz"), key=_by_number)
         return tuple(files[:most])
     # All files side by side, or an index.
     if not home.exists():
@@ -273,7 +273,7 @@ def _index(path: Path) -> tuple[tuple[str, Imported], ...]:
 
 @functools.lru_cache(maxsize=4)
 def _files(home: Path) -> tuple[tuple[str, Path], ...]:
-    return tuple((_configuration(path), path) for path in sorted(home.glob("*.npz"), key=_by_number))
+    return tuple((_configuration(path), path) for path in sorted(shown_files(home, "*.npz"), key=_by_number))
 
 
 def _configuration(npz: Path) -> str:

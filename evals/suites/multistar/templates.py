@@ -13,7 +13,7 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
-from envs.files import read_text
+from envs.files import read_text, shown_files
 from envs.page import Kind, PagePicture, Words
 from envs.picture import Picture
 from evals.presentation import check_fields, filled
@@ -163,7 +163,7 @@ def load_templates(folder: str, *, described: bool = False) -> Templates:
         return built_in
     if not Path(folder).is_dir():
         raise ValueError(f"{folder!r} is not a folder")
-    paths = sorted(Path(folder).glob("*.txt"))
+    paths = shown_files(Path(folder), "*.txt")
     names = ", ".join(f"{name}.txt" for name in FIELDS)
     if not paths:
         raise ValueError(f"folder {folder!r} holds no template; it may have {names}")

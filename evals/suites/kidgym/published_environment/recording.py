@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from envs.disk import whole_file
 from envs.file_picture import FilePicture
-from envs.files import FileError, is_unicode, parse_json, read_bytes, read_json, read_json_lines
+from envs.files import FileError, is_unicode, parse_json, read_bytes, read_json, read_json_lines, shown_files
 from evals.suites.kidgym.published_environment.process import EnvironmentProcess, PublishedEnvironmentError, Seen
 from evals.types import stable_hash, stable_seed
 
@@ -159,7 +159,7 @@ def checkout_digest(checkout: str) -> str:
 
 def _sources(home: Path) -> Iterator[Path]:
     for folder, kind in (("src", "*.py"), ("tasks", "*.py"), ("assets/jsons", "*.json")):
-        yield from sorted((home / folder).rglob(kind))
+        yield from shown_files(home / folder, f"**/{kind}")
 
 
 def game_fingerprint(game: RecordedGame, recording: Recording) -> str:

@@ -22,7 +22,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import yaml
 
-from envs.files import FileError, read_text, read_yaml
+from envs.files import FileError, read_text, read_yaml, shown_files
 from envs.files.parquet import read_parquet
 from envs.kumo import Domain, DomainError, Task, load_domain
 from evals.ledger.ledger import open_ledger, retry_until_stable
@@ -119,7 +119,7 @@ class Folder:
 
     def domains(self) -> list[Path]:
         """The files of the accepted domains."""
-        return sorted((self.path / "domains").glob("*.yaml"))
+        return shown_files(self.path / "domains", "*.yaml")
 
     def round(self, stage: Stage) -> int:
         """The round that a stage is in: the first one that is not complete."""
@@ -156,7 +156,7 @@ class Folder:
 
     def holdings(self) -> str:
         """What was accepted so far, in words."""
-        books = len(list((self.path / "books").glob("*.md")))
+        books = len(shown_files(self.path / "books", "*.md"))
         counts = ((len(self.proposals()), "proposal"), (len(self.domains()), "domain"), (books, "book"))
         return ", ".join(f"{count} {what}{'s' if count != 1 else ''}" for count, what in counts) + " accepted"
 
