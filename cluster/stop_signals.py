@@ -74,6 +74,35 @@ def ignored_interrupts() -> Iterator[None]:
 
 
 @contextmanager
+def sure_interrupts() -> Iterator[None]:
+    """Raise ``KeyboardInterrupt`` at the latest at the end if Ctrl-C was pressed within.
+
+    Native code may turn it into an error of its own (the viewer's database), or print it and go on.
+    """
+    is_heeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not is_heeded or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pressed = threading.Event()
+
+    def press(number: int, frame: FrameType | None) -> None:
+        pressed.set()
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, press)
+    try:
+        yield
+    except Exception:
+        if pressed.is_set():
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if pressed.is_set():
+        raise KeyboardInterrupt
+
+
+@contextmanager
 def counted() -> Iterator[None]:
     """Only count stop signals; nobody else can install handlers for them meanwhile, as Ray does while it starts."""
     real = signal.signal

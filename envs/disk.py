@@ -7,12 +7,14 @@ import errno
 import fcntl
 import os
 import secrets
+import shutil
+import stat
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
-from envs.files import FileError, regular
-
 _REFUSALS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG))
+_NOT_FOR_DIRECTORIES = frozenset((errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP))
+"""What ``fsync`` answers where it is for files alone."""
 
 
 class WriteError(OSError):
@@ -42,6 +44,8 @@ def whole_file(path: Path) -> Iterator[Path]:
     Raises:
         WriteError: a folder, a device or a pipe is there, or it cannot be written; what was there is still there.
     """
+    from envs.files import FileError, regular  # here: signals are heeded before packages are imported that take time
+
     try:
         regular(path)
     except FileError as error:
@@ -60,6 +64,47 @@ def whole_file(path: Path) -> Iterator[Path]:
         raise WriteError(error.errno, error.strerror or str(error), str(path)) from error
     finally:
         beside.unlink(missing_ok=True)
+
+
+def own_file(path: Path) -> None:
+    """Make a file that is about to be changed in place the folder's own.
+
+    Snapshots by hard links (``cp -al``, ``rsync --link-dest``) share files with what they were taken of: there, too, a
+    change would show. Nothing is done where a file has one name, or something else or nothing lies there.
+
+    Raises:
+        OSError: it cannot be copied.
+    """
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink == 1:
+        return
+    with whole_file(path) as copy:
+        copy.chmod(stat.S_IMODE(status.st_mode))
+        shutil.copyfile(path, copy)
+        with copy.open("rb") as file:
+            os.fsync(file.fileno())
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Make what was created, renamed or removed in a directory outlast a crash of the machine.
+
+    Some file systems (SMB, FUSE) sync files alone; on these a directory is as safe as they make it.
+
+    Raises:
+        OSError: the file system could do so, and failed.
+    """
+    directory = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    except OSError as error:
+        if error.errno not in _NOT_FOR_DIRECTORIES:
+            raise
+    finally:
+        os.close(directory)
 
 
 @contextlib.contextmanager

@@ -21,6 +21,8 @@ from evals.tables import Cell, Table, format_cell, rounded
 
 DEPTH = 3
 """Levels of folders in which runs are looked for."""
+NAMED = 3
+"""Folders that cannot be looked into and are named."""
 
 
 def main(options: argparse.Namespace) -> None:
@@ -58,7 +60,10 @@ def list_runs(folder: Path) -> Table:
     """
     if not folder.is_dir():
         raise UserError(f"{folder}: there is no such folder; name one that holds runs, or start one with `raycade run`")
-    runs = [(_began(run), run) for run in find_runs(folder)]
+    unread = list[Path]()
+    runs = [(_began(run), run) for run in find_runs(folder, unread)]
+    if not runs and unread:
+        raise UserError(f"{folder}: no runs here that can be read; {_listed(unread)} cannot be looked into")
     if not runs:
         raise UserError(f"{folder}: no runs here (a run's folder holds a plan.parquet)")
     rows = list[tuple[Cell, ...]]()
@@ -101,10 +106,22 @@ def _rows_of(name: str, began: str, lines: Sequence[Line], spent: float | None) 
         about, of_run = ("", ""), None
 
 
-def find_runs(folder: Path) -> list[Run]:
-    """The runs in a folder and below, the latest first."""
-    found = sorted(((_began(run), run) for run in _find(folder, DEPTH, set())), key=_latest_first, reverse=True)
+def find_runs(folder: Path, unread: list[Path] | None = None) -> list[Run]:
+    """The runs in a folder and below, the latest first.
+
+    Args:
+        folder: Where to look.
+        unread: Gets the folders that cannot be looked into.
+    """
+    runs = _find(folder, DEPTH, set(), [] if unread is None else unread)
+    found = sorted(((_began(run), run) for run in runs), key=_latest_first, reverse=True)
     return [run for _, run in found]
+
+
+def _listed(folders: Sequence[Path]) -> str:
+    named = ", ".join(map(str, folders[:NAMED]))
+    more = len(folders) - NAMED
+    return f"{named} and {more} more" if more > 0 else named
 
 
 def _with_digits(rows: Sequence[tuple[Cell, ...]]) -> list[tuple[Cell, ...]]:
@@ -116,13 +133,14 @@ def _with_digits(rows: Sequence[tuple[Cell, ...]]) -> list[tuple[Cell, ...]]:
     return [(*row[:-2], *(rounded(value, digits) for value in row[-2:])) for row in rows]  # type: ignore[arg-type]
 
 
-def _find(folder: Path, depth: int, seen: set[str]) -> Iterator[Run]:
+def _find(folder: Path, depth: int, seen: set[str], unread: list[Path]) -> Iterator[Run]:
     """The runs in a folder and below; what may not be looked into is passed over with a warning.
 
     Args:
         folder: Where to look.
         depth: Levels of folders below it.
         seen: Folders that were looked into, without links; a link that leads back to one of them adds nothing.
+        unread: Gets the folders that were passed over.
     """
     place = os.path.realpath(folder)
     if place in seen:
@@ -133,6 +151,7 @@ def _find(folder: Path, depth: int, seen: set[str]) -> Iterator[Run]:
         below = [] if is_run else sorted(folder.iterdir())
     except OSError as error:
         warn(f"{folder}: cannot be read: {error.strerror}")
+        unread.append(folder)
         return
     if is_run:
         yield Run(folder)
@@ -143,7 +162,7 @@ def _find(folder: Path, depth: int, seen: set[str]) -> Iterator[Run]:
             continue
         # Of an entry that may not be looked at, os.path.isdir raises no error.
         if os.path.isdir(path):  # noqa: PTH112
-            yield from _find(path, depth - 1, seen)
+            yield from _find(path, depth - 1, seen, unread)
 
 
 def _began(run: Run) -> str:

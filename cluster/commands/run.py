@@ -36,6 +36,7 @@ from cluster.stopping.watch import StopWatch
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.spending import check_journal
 from cluster.storage.stored_run import Run
+from envs.files import real_path
 from envs.printable import printable
 from evals.human import is_human
 from evals.ledger.parts import LedgerDamagedError
@@ -133,8 +134,9 @@ def run(settings: Settings, play: Play | None = None) -> tuple[int, Results | No
     if play is None and is_human(settings.model.name):
         raise UserError(f"model={settings.model.name}: a person plays with `raycade play`")
     # Most mistakes are found here, before the directory is claimed and before Ray and the model are started.
-    # A game may change the working directory, which is the driver's as well where cluster=inline.
-    directory = RunDirectory(settings.run_dir.absolute())
+    # A game may change the working directory, which is the driver's as well where cluster=inline; and a link on the way may
+    # be turned while the run plays.
+    directory = RunDirectory(real_path(settings.run_dir))
     begun = directory.begun
     directory.check_plan(settings.plan)
     config: dict[str, Any] = yaml.safe_load(settings.config)

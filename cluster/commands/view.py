@@ -99,13 +99,14 @@ def write_pages(index: EpisodeIndex, folder: Path, share: float, failed: bool) -
         UserError: the folder holds something, or the runs cannot be read, or the pages not be written.
     """
     check_new(folder, besides=UNFINISHED)
-    index.refresh()
+    with stop_signals.sure_interrupts():
+        index.refresh()
     settings = [Run(run.path).config for run in index.runs]
     for run in index.runs:
         read_sessions(run.path)  # without them the pages would lack the run's results
         _check_read(run)
     try:
-        with whole_or_nothing(folder) as unfinished:
+        with whole_or_nothing(folder) as unfinished, stop_signals.sure_interrupts():
             written = export(index, settings, unfinished, share, failed)
     except (OSError, ValueError, pa.ArrowException, LedgerChangedError) as error:
         raise UserError(f"--export {folder}: {error}") from error

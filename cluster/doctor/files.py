@@ -20,7 +20,8 @@ from cluster import stop_signals
 from cluster.doctor.check import Check, Need, Outcome, Status, existing, first_words, gib, ok
 from cluster.engines.tiny_model import cache_directory
 from cluster.errors import UserError
-from cluster.storage.durable import create_durably, sync_directory, write_durably
+from cluster.storage.durable import create_durably, write_durably
+from envs.disk import sync_directory
 from envs.files import home_folder
 
 RUN_BYTES = 2**30

@@ -11,6 +11,7 @@ from cluster.console import warn
 from cluster.observe.run_statistics import RunStatistics, add
 from cluster.runner.messages import ReplicaUse
 from cluster.storage.stored_run import TIMINGS, Run
+from envs.disk import own_file
 from envs.files import FileError, regular
 from evals.tables import Cell, Table
 
@@ -29,6 +30,7 @@ def note_session(run: Run, stats: RunStatistics) -> None:
         "use": {name: vars(use) for name, use in stats.use.items()},
     }
     try:
+        own_file(run.path / TIMINGS)
         with regular(run.path / TIMINGS).open("a") as file:
             lines = (run.path / TIMINGS).read_bytes()
             # A death may have left half a line, which takes none of this one with it.

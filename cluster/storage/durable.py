@@ -11,6 +11,7 @@ import re
 import secrets
 from pathlib import Path
 
+from envs.disk import sync_directory
 from envs.files import FileError, regular
 
 
@@ -88,12 +89,3 @@ def _write(path: Path, content: bytes, mode: int, rights: int) -> None:
         os.fsync(file)
     finally:
         os.close(file)
-
-
-def sync_directory(path: Path) -> None:
-    """Make what was renamed or removed in a directory outlast a crash of the machine."""
-    directory = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

@@ -33,8 +33,9 @@ from typing import IO, Any, Literal
 
 from cluster.console import warn
 from cluster.errors import RunFailedError, UserError
-from cluster.storage.durable import create_durably, sync_directory, write_durably
+from cluster.storage.durable import create_durably, write_durably
 from cluster.storage.process import seen, this_process
+from envs.disk import own_file, sync_directory
 from evals.ledger.lease import Lease, counted_parts, find_leases
 
 LOCK = ".lock"
@@ -155,6 +156,10 @@ class RunLock:
             UserError: another process has it, or the file system does not support file locking.
             OSError: the folder cannot be written.
         """
+        # A snapshot by hard links is locked apart from its original. Who holds this folder itself has its lease.
+        writer = writer_of(self.folder)
+        if writer is None or writer.state != "at work":
+            own_file(self.folder / LOCK)
         file = open_lock(self.folder)
         try:
             _lock(file, self.folder, created)

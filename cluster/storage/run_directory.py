@@ -20,9 +20,10 @@ import yaml
 from cluster.console import warn
 from cluster.errors import UserError, cannot_write
 from cluster.storage import compaction, provenance
-from cluster.storage.durable import is_scratch, is_unfinished, sync_directory, write_durably
+from cluster.storage.durable import is_scratch, is_unfinished, write_durably
 from cluster.storage.lock import LOCK, LeaseLostError, RunLock
-from cluster.storage.stored_run import Run, check_links
+from cluster.storage.stored_run import FOLDERS, Run, check_links
+from envs.disk import sync_directory
 from evals.ledger.lease import MOST_DIGITS, find_leases, part_files, read_fence
 from evals.ledger.parts import LedgerPart, describe_part, part_order, write_part
 from evals.ledger.records import PARQUET_OPTIONS, plan_to_table
@@ -114,12 +115,15 @@ class RunDirectory(Run):
         self._numbers = itertools.count(self._last_number() + 1)
 
     def _remove_leftovers(self) -> None:
-        """Remove files that were not written to their end."""
-        for leftover in self.path.rglob(".*.tmp"):
-            # A link to a folder is no folder.
-            is_folder = not leftover.is_symlink() and leftover.is_dir()
-            if is_unfinished(leftover) and not is_folder:
-                leftover.unlink(missing_ok=True)
+        """Remove files that were not written to their end; other folders below may be runs whose drivers write just now."""
+        for folder in (self.path, *map(self.path.joinpath, FOLDERS)):
+            # Behind a link in place of a folder others may write.
+            leftovers = [] if folder.is_symlink() and folder != self.path else folder.glob(".*.tmp")
+            for leftover in leftovers:
+                # A link to a folder is no folder.
+                is_folder = not leftover.is_symlink() and leftover.is_dir()
+                if is_unfinished(leftover) and not is_folder:
+                    leftover.unlink(missing_ok=True)
 
     def _last_number(self) -> int:
         """The highest number of a part: parts of one run sort by their numbers, whichever driver wrote them.

@@ -37,6 +37,8 @@ _CANNOT_READ = (
 )
 TIMINGS = "timings.jsonl"
 """One line of timings for each session that came to its end."""
+FOLDERS = ("episodes", "tables", "logs", "batches", "live")
+"""Those of a run's own folders; others in its directory may be runs themselves."""
 
 
 class Run:
@@ -285,7 +287,7 @@ def check_links(run_dir: Path) -> None:
         UserError: a link does.
     """
     home = real_path(run_dir)
-    for folder in (run_dir, *map(run_dir.joinpath, ("episodes", "tables", "logs", "batches"))):
+    for folder in (run_dir, *map(run_dir.joinpath, FOLDERS)):
         for link in _links_in(folder):
             if not real_path(link).is_relative_to(home):
                 raise UserError(

@@ -26,6 +26,8 @@ class RecordedPlayer:
         self._chats: dict[int, Chat] = {}
         self.diverged = False
         """Whether a turn was asked otherwise than it was then, so that the stored reply is no answer to it."""
+        self.failed = False
+        """Whether the turn was asked at which the player failed then."""
 
     async def reply(self, turn: Turn) -> Reply:
         """The stored reply to a turn.
@@ -34,6 +36,7 @@ class RecordedPlayer:
             PlayerError: the turn was not asked then, or otherwise; or it failed then.
         """
         if turn.number == len(self._turns) and self._error:
+            self.failed = True
             raise PlayerError(self._error)
         if not self._was_asked(turn):
             self.diverged = True

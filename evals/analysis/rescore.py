@@ -25,6 +25,7 @@ from evals.types import Episode, PlayerError, Reply
 
 AT_ONCE = 1_000
 """Episodes that become rows of a table together."""
+CAUSES_SHOWN = 3
 REPLY_SHOWN = 60
 """Characters at the end of a reply that is read differently."""
 
@@ -38,7 +39,9 @@ class Rescored:
     cells: dict[tuple[str, str], list[tuple[Any, bool, bool]]] = field(default_factory=dict)
     """By player and suite: game, old and new success of each episode that could be read anew."""
     counts: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
-    """By player and suite: ``turns``, ``read differently``, ``other course``."""
+    """By player and suite: ``turns``, ``read differently``, ``other course``, ``not read``."""
+    causes: Counter[str] = field(default_factory=Counter)
+    """Why games could not be played anew, with the number of their episodes."""
     changes: list[tuple[str, int, str, str | None, str, str | None, str]] = field(default_factory=list)
     """Episode, turn, reply, old action and rule, new action and rule."""
 
@@ -77,7 +80,7 @@ def rescore(suite: Suite, episodes: Mapping[str, Episode], rows: Iterable[Mappin
     """Play stored replies through a suite.
 
     An episode whose new reading leads to a turn that was never asked takes another course: its turns up to there count, its
-    outcome is unknown.
+    outcome is unknown. So is that of an episode whose game the suite cannot play: files of its data set are gone, say.
 
     Args:
         suite: With the settings to read by.
@@ -103,6 +106,11 @@ async def _rescore(suite: Suite, episodes: Mapping[str, Episode], rows: Iterable
         _note_changes(found, counts, row, record)
         if player.diverged:
             counts["other course"] += 1
+            continue
+        failed_then = player.failed or record.error == row["error"]
+        if record.outcome is None and not failed_then:
+            counts["not read"] += 1
+            found.causes[record.error] += 1
             continue
         game = (episode.task, episode.level, episode.index)
         success = bool(record.outcome and record.outcome.success)
@@ -143,19 +151,40 @@ def rescored_table(found: Rescored) -> Table:
         games = [game for game, _, _ in outcomes]
         old = proportion_estimate([won for _, won, _ in outcomes], games)
         new = proportion_estimate([won for _, _, won in outcomes], games)
-        rows.append(
-            (*key, counts["turns"], counts["read differently"], len(outcomes), counts["other course"], old, new)
+        unknown = counts["other course"], counts["not read"]
+        rows.append((*key, counts["turns"], counts["read differently"], len(outcomes), *unknown, old, new))
+    notes = [
+        "read differently: turns whose decoded action is another one. episodes: those that old and new success are of.",
+        "other course: episodes that would have gone on with turns that were never asked; their outcome is unknown.",
+    ]
+    if found.causes:
+        notes.append(
+            f"not read: episodes whose games cannot be played anew; their outcome is unknown. {_told(found.causes)}"
         )
     return Table(
         "rescored",
         "Stored replies read anew",
-        ("player", "suite", "turns", "read differently", "episodes", "other course", "old success", "new success"),
-        tuple(rows),
         (
-            "read differently: turns whose decoded action is another one. episodes: those that old and new success are of.",
-            "other course: episodes that would have gone on with turns that were never asked; their outcome is unknown.",
+            "player",
+            "suite",
+            "turns",
+            "read differently",
+            "episodes",
+            "other course",
+            "not read",
+            "old success",
+            "new success",
         ),
+        tuple(rows),
+        tuple(notes),
     )
+
+
+def _told(causes: Counter[str]) -> str:
+    """The most frequent causes, with the numbers of their episodes."""
+    told = [f"{count:,} x {cause}" for cause, count in causes.most_common(CAUSES_SHOWN)]
+    more = len(causes) - len(told)
+    return "; ".join(told) + (f"; and {more:,} other causes" if more else "")
 
 
 def changes_table(found: Rescored, most: int) -> Table:

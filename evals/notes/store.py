@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from envs.disk import own_file, sync_directory
 from envs.files import Bounds, FileError, MissingFileError, parse_json, read_bytes
 from evals.notes.note import Note, NoteError, is_note_id, note_of, now
 
@@ -121,9 +122,7 @@ class NotesFile:
         if not content:
             return
         try:
-            # O_NONBLOCK: a named pipe would be waited for
-            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
-            file = os.open(self.path, flags, 0o666)
+            file = self._open()
             try:
                 self._append_to(file, content)
             finally:
@@ -131,8 +130,24 @@ class NotesFile:
         except OSError as error:
             raise NoteError(f"{self.path}: cannot be written: {error.strerror or error}") from error
 
+    def _open(self) -> int:
+        """The file, locked; no other folder's, which may share it by a hard link."""
+        # O_NONBLOCK: a named pipe would be waited for
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+        while True:
+            file = os.open(self.path, flags, 0o666)
+            try:
+                self._lock(file)
+                own_file(self.path)
+                if os.path.samestat(os.fstat(file), self.path.lstat()):
+                    return file
+            except BaseException:
+                os.close(file)
+                raise
+            # This process, or the one that held the lock before, has put a copy in its place: that one is this folder's.
+            os.close(file)
+
     def _append_to(self, file: int, content: bytes) -> None:
-        self._lock(file)
         status = os.fstat(file)
         if not stat.S_ISREG(status.st_mode):
             raise NoteError(f"{self.path}: is not a regular file")
@@ -150,7 +165,7 @@ class NotesFile:
             os.ftruncate(file, status.st_size)
             raise
         if not status.st_size:
-            _sync(self.path.parent)
+            sync_directory(self.path.parent)
 
     def _lock(self, file: int) -> None:
         """Wait until no other process writes; closing the file releases it."""
@@ -188,12 +203,3 @@ def _event(line: bytes, place: str) -> Note | str:
 
 def _removal(note: str, author: str) -> dict[str, str]:
     return {"removed": note, "author": author, "time": now()}
-
-
-def _sync(folder: Path) -> None:
-    """Make a new file's name outlast a crash of the machine."""
-    directory = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from envs.disk import own_file, sync_directory
 from envs.files import Bounds, FileError, open_regular, parse_json
 
 MOST_BYTES: Final = 200_000_000
@@ -95,15 +96,12 @@ class _Appended:
 
     def __init__(self, path: Path) -> None:
         new = not path.exists()
+        own_file(path)
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         self._end = _whole_lines(self._file)
         os.ftruncate(self._file, self._end)
         if new:
-            folder = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            sync_directory(path.parent)
 
     def write(self, line: bytes) -> None:
         try:

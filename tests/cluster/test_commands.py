@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import datetime
+import errno
 import io
 import json
 import os
@@ -95,6 +96,20 @@ def test_runs_are_looked_for_three_folders_below(tmp_path):
         (tmp_path / folder / "plan.parquet").touch()
     assert [run.path for run in find_runs(tmp_path)] == [tmp_path / "a/b/run"]
     assert len(find_runs(tmp_path / "a")) == 2
+
+
+def test_a_run_that_cannot_be_looked_into_is_named(tmp_path, monkeypatch):
+    for name in ("closed", "empty"):
+        (tmp_path / name).mkdir()
+
+    def exists(path, real=Path.exists):
+        if path.parent.name == "closed":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(Path, "exists", exists)
+    with pytest.raises(UserError, match=r"no runs here that can be read; \S*closed cannot be looked into"):
+        list_runs(tmp_path)
 
 
 def test_a_link_that_leads_back_lists_no_run_again(tmp_path):

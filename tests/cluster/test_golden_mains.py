@@ -657,7 +657,7 @@ def test_lists_of_runs_and_settings(said, monkeypatch, tmp_path):
             [run("d", lines=[two]), run("e", lines=None)],
         ),
     ):
-        monkeypatch.setattr(list_runs, "find_runs", lambda folder, runs=runs: runs)
+        monkeypatch.setattr(list_runs, "find_runs", lambda folder, unread, runs=runs: runs)
         table = list_runs.list_runs(tmp_path / "runs")
         said(table.name, table.title, table.columns, *(f"\n  {row}" for row in table.rows))
         said(*(f"  {note}\n" for note in table.notes))

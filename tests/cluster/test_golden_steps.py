@@ -74,13 +74,14 @@ def test_steps_of_a_run(said, monkeypatch):
         case |= {"meanwhile": False, "person": False, "by": "play" if name == "a person" else None} | changed
         said(f"--- {name}")
         stand_ins(monkeypatch, said, run, names)
+        monkeypatch.setattr(run, "real_path", lambda path: path)
         model = Thing(said, "model", name="m", engine=case["engine"], replica=SimpleNamespace(gpus=2.0, nodes=3))
         settings = Thing(
             said,
             "settings",
             model=model,
             config="suite: {a: 1}",
-            run_dir=SimpleNamespace(absolute=lambda: "DIR"),
+            run_dir="DIR",
             preregistration=case["preregistration"],
         )
         settings.tracker, settings.retry_failed = case["tracker"], case["retry_failed"]

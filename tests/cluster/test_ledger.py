@@ -167,11 +167,25 @@ def test_files_that_a_crash_left_half_written_are_removed(directory):
     assert (directory.path / "config.yaml").exists()
 
 
+def test_files_that_a_run_within_this_one_is_writing_stay(directory):
+    """Shards stand in the folder of the whole: ``raycade merge runs/whole runs/whole/shard-*``."""
+    shard, linked = directory.path / "shard-1/episodes", directory.path / "shard-1/tables"
+    for folder in (shard, linked):
+        folder.mkdir(parents=True)
+    (directory.path / "tables").symlink_to(linked)
+    written = [folder / ".x.0123456a.tmp" for folder in (shard.parent, shard, linked)]
+    for path in written:
+        path.write_text("half")
+    directory.release()
+    RunDirectory(directory.path).claim()
+    assert all(path.exists() for path in written)
+
+
 def test_files_that_another_removes_meanwhile_are_no_error(directory, monkeypatch):
     part = directory.parts / "part-000001-x.parquet"
     directory.remove([part])
     directory.release()
-    monkeypatch.setattr(Path, "rglob", lambda self, pattern: iter([self / ".plan.parquet.1a.tmp"]))
+    monkeypatch.setattr(Path, "glob", lambda self, pattern: iter([self / ".plan.parquet.0123456a.tmp"]))
     RunDirectory(directory.path).claim()
 
 

@@ -99,6 +99,22 @@ def taken_over(folder: Path) -> bool:
     return True
 
 
+def test_a_snapshot_by_hard_links_is_locked_apart_from_its_original(tmp_path):
+    original, snapshot = tmp_path / "run", tmp_path / "snapshot"
+    for folder in (original, snapshot):
+        folder.mkdir()
+    ours, other = RunLock(original), RunLock(snapshot)
+    ours.acquire()
+    for path in original.iterdir():
+        (snapshot / path.name).hardlink_to(path)
+    with pytest.raises(UserError, match="another driver is running here"):
+        RunLock(original).acquire()
+    other.acquire()
+    for lock in (ours, other):
+        lock.check()
+        lock.release()
+
+
 def test_where_locks_do_not_hold_a_second_process_is_refused_until_the_first_is_killed(tmp_path, holder, without_flock):
     ours = RunLock(tmp_path)
     with pytest.raises(UserError, match=str(holder.pid)):

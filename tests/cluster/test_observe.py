@@ -335,3 +335,13 @@ def test_timings_of_sessions(tmp_path, capsys, monkeypatch):
     said(os.read(reader, 1))
     os.close(reader)
     said.check("performance")
+
+
+def test_timings_after_a_snapshot_by_hard_links_are_of_one_folder_alone(tmp_path):
+    original, snapshot = tmp_path / "run", tmp_path / "snapshot"
+    original.mkdir()
+    snapshot.mkdir()
+    performance.note_session(Run(original), Fixed())
+    (snapshot / performance.TIMINGS).hardlink_to(original / performance.TIMINGS)
+    performance.note_session(Run(snapshot), Fixed())
+    assert [len(Run(folder).timings) for folder in (original, snapshot)] == [1, 2]

@@ -15,6 +15,7 @@ from cluster.commands.resume import Resume
 from cluster.commands.run import run
 from cluster.config.settings import ClusterSettings, load_settings
 from cluster.errors import CONTINUE, RUN_FAILED, RunFailedError, UserError
+from cluster.hosted.inline import play_inline
 from cluster.ray_backend import actors
 from cluster.storage.stored_run import Run
 from evals.ledger.records import records_to_table
@@ -70,6 +71,21 @@ def test_a_played_run_ends_with_1_where_results_or_episodes_lack(written, missin
     run = SimpleNamespace(path="run", stopping=SimpleNamespace(stopped=stopped))
     assert module._code(run, results) == code
     assert ("2 of 9 episodes were played and are not in the ledger" in capsys.readouterr().err) == (missing and code)
+
+
+def test_a_link_that_is_turned_while_a_run_plays_leads_nothing_elsewhere(tmp_path):
+    link, real, other = (tmp_path / name for name in ("run", "real", "other"))
+    for folder in (real, other):
+        folder.mkdir()
+    link.symlink_to(real)
+
+    def turn_and_play(*given):
+        link.unlink()
+        link.symlink_to(other)
+        return play_inline(*given)
+
+    code, _ = run(settings_at(link, *SMALL, "model=simulated", "cluster=inline"), turn_and_play)
+    assert code == 0 and not any(other.iterdir()) and Run(real).timings
 
 
 def test_the_endpoint_that_a_run_began_with_is_its_endpoint(tmp_path):

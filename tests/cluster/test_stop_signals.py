@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import contextlib
 import os
 import signal
 import subprocess
@@ -47,6 +48,30 @@ def send(number):
 
 def now():
     return [signal.getsignal(number) for number in SIGNALS]
+
+
+def swallowed():
+    """As native code that prints an interrupt and goes on."""
+    with contextlib.suppress(KeyboardInterrupt):
+        send(signal.SIGINT)
+
+
+def translated():
+    """As the viewer's database does."""
+    swallowed()
+    raise RuntimeError("Query interrupted")
+
+
+def test_an_interrupt_is_one_whatever_native_code_makes_of_it():
+    before = now()
+    for work in (lambda: send(signal.SIGINT), swallowed, translated):
+        with pytest.raises(KeyboardInterrupt), stop_signals.sure_interrupts():
+            work()
+    with pytest.raises(ValueError, match="other"), stop_signals.sure_interrupts():
+        raise ValueError("other")
+    with concurrent.futures.ThreadPoolExecutor(1) as thread, stop_signals.sure_interrupts():
+        thread.submit(stop_signals.sure_interrupts().__enter__).result()
+    assert now() == before
 
 
 def test_signals_are_counted_in_their_order_whoever_installs_handlers_meanwhile():

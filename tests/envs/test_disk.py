@@ -1,5 +1,6 @@
 """What a full disk does to files that commands write, and to their exit codes."""
 
+import contextlib
 import errno
 import os
 from pathlib import Path
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from cluster.errors import RunFailedError, UserError, cannot_write
-from envs.disk import WriteError, exit_code, own_folder, whole_file
+from envs.disk import WriteError, exit_code, own_file, own_folder, sync_directory, whole_file
 from envs.raven.files import official, write
 from envs.raven.generate import generate
 
@@ -57,6 +58,33 @@ def test_a_pipe_a_device_or_a_folder_is_not_replaced(tmp_path):
         with pytest.raises(WriteError, match=f"{name}: cannot be written: .*{kind}"), whole_file(path) as beside:
             beside.write_text("new")
     assert there() == before
+
+
+def test_a_file_is_parted_from_snapshots_and_all_else_stays(tmp_path):
+    file, snapshot, link, alone = (tmp_path / name for name in ("file", "snapshot", "link", "alone"))
+    file.write_bytes(b"content")
+    file.chmod(0o640)
+    snapshot.hardlink_to(file)
+    link.symlink_to(snapshot)
+    alone.touch()
+    before = alone.stat().st_ino
+    for path in (file, link, alone, tmp_path, tmp_path / "none"):
+        own_file(path)
+    assert not file.samefile(snapshot) and file.read_bytes() == snapshot.read_bytes() == b"content"
+    assert file.stat().st_mode == snapshot.stat().st_mode
+    assert link.is_symlink() and alone.stat().st_ino == before
+    assert {path.name for path in tmp_path.iterdir()} == {"file", "snapshot", "link", "alone"}
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP, errno.EIO])
+def test_only_file_systems_that_sync_no_directories_may_refuse_to(tmp_path, monkeypatch, number):
+    def refuse(descriptor):
+        raise OSError(number, "no")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    expected = pytest.raises(OSError, match="no") if number == errno.EIO else contextlib.nullcontext()
+    with expected:
+        sync_directory(tmp_path)
 
 
 @pytest.mark.parametrize(

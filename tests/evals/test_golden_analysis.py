@@ -299,9 +299,11 @@ def test_replies_played_again(capsys, monkeypatch):
     )
 
     monkeypatch.setattr(Reads, "play", AsyncMock(side_effect=PlayerError("anew", "suite")))
-    failed = pa.concat_tables(rescore(suite, anew, rows[:9]).rows).to_pylist()
-    for row, was in zip(failed, rows, strict=False):
-        said("was", was["error"] or was["status"], "is", row["error"], row["error_kind"])
+    refused_then = [{**rows[0], "error": "PlayerError: anew", "error_kind": "suite", "turns": []}]
+    unread = rescore(suite, anew, [*refused_then, *rows[1:9]])
+    for row in pa.concat_tables(unread.rows).to_pylist():
+        said("failed then and now", row["error"], row["error_kind"])
+    tell(rescored_table, unread)
     monkeypatch.setattr(Reads, "play", lambda self, episode, conversation: 1 / 0)
     said.tried("a suite that fails", rescore, suite, anew, rows)
 

@@ -168,6 +168,17 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path):
     assert (len(found.notes), found.damage) == (60, ())
 
 
+def test_a_note_in_a_snapshot_by_hard_links_is_in_the_snapshot_alone(tmp_path):
+    original, snapshot = tmp_path / "run", tmp_path / "snapshot"
+    filled(original, note(1))
+    snapshot.mkdir()
+    (snapshot / FILE).hardlink_to(original / FILE)
+    NotesFile(snapshot).add([note(2)])
+    NotesFile(original).add([note(3)])
+    texts = [[each.id for each in NotesFile(folder).read().notes] for folder in (original, snapshot)]
+    assert texts == [[note(1).id, note(3).id], [note(1).id, note(2).id]]
+
+
 def test_a_lock_that_is_never_released_ends_with_its_reason(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "LOCK_SECONDS", 0.05)
     file = filled(tmp_path, note(1))

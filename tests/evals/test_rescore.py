@@ -18,7 +18,7 @@ from evals.stats.intervals import proportion_estimate
 from evals.suite import ledger_columns
 from evals.suite_results import suite_results
 from evals.suites.kumo import KumoSuite
-from evals.types import LabelScores, Reply, Turn, message
+from evals.types import LabelScores, PlayerError, Reply, Turn, message
 from tests.runs import Often, run_of
 from tests.toy import ToySuite
 
@@ -67,7 +67,7 @@ def test_tokens_and_cut_off_replies_count_as_they_did():
 def test_read_by_the_same_rules_nothing_changes():
     run = run_of(SUITE, {"m": Often(0.5)}, failing=(3,))
     found = rescored(SUITE, run)
-    ((_, _, turns, differently, episodes, other, old, new),) = rescored_table(found).rows
+    ((_, _, turns, differently, episodes, other, _, old, new),) = rescored_table(found).rows
     assert (turns, differently, episodes, other) == (sum(map(SUITE._length, range(10))) - 3, 0, 10, 0)
     assert old == new and changes_table(found, 5).rows == ()
     tables = [suite_results(SUITE, each, "scores") for each in (run, rescored_run(found, run))]
@@ -81,7 +81,7 @@ def test_read_by_the_same_rules_nothing_changes():
 
 def test_replies_with_reasoning_are_read_like_others():
     found = rescored(KumoSuite(**KUMO), run_of(KumoSuite(**KUMO), {"m": Thoughtful()}))
-    ((_, _, turns, differently, episodes, other, old, new),) = rescored_table(found).rows
+    ((_, _, turns, differently, episodes, other, _, old, new),) = rescored_table(found).rows
     assert turns > episodes == 3 and (differently, other) == (0, 0) and old == new
 
 
@@ -90,7 +90,7 @@ def test_another_decoder_reads_otherwise_and_the_ledger_is_only_read():
     before = run.episodes().to_pylist()
     assert all(row["success"] for row in before)
     found = rescored(KumoSuite(**KUMO, decoder="strict"), run)
-    ((_, _, _, differently, episodes, other, old, new),) = rescored_table(found).rows
+    ((_, _, _, differently, episodes, other, _, old, new),) = rescored_table(found).rows
     assert (differently, episodes, other) == (3, 3, 0), "the first reply that cannot be read ends a game"
     assert (old.mean, new.mean) == (1, 0)
     row = changes_table(found, 2).rows[0]
@@ -104,7 +104,7 @@ def test_games_have_the_budgets_of_the_new_settings_and_only_planned_ones_are_re
     stored = {episode.id: episode for episode in plan_from_table(run.plan)}
     assert planned_anew(suite, stored) == stored
     shorter = replace(suite, max_steps=1)
-    ((_, _, turns, _, episodes, other, old, new),) = rescored_table(
+    ((_, _, turns, _, episodes, other, _, old, new),) = rescored_table(
         rescore(shorter, planned_anew(shorter, stored), rows_of(run))
     ).rows
     assert (old.mean, new.mean, turns > episodes, other) == (1, 0, True, 0)
@@ -116,7 +116,7 @@ def test_games_have_the_budgets_of_the_new_settings_and_only_planned_ones_are_re
 def test_a_game_that_goes_on_otherwise_has_no_new_outcome():
     run = run_of(KumoSuite(**KUMO, decoder="strict"), {"m": Untagged()})
     found = rescored(KumoSuite(**KUMO), run)
-    ((_, _, turns, differently, episodes, other, _, new),) = rescored_table(found).rows
+    ((_, _, turns, differently, episodes, other, _, _, new),) = rescored_table(found).rows
     assert (turns, differently, other) == (3, 3, 3 - episodes) and other > 0
     assert new.n == episodes
 
@@ -125,6 +125,35 @@ def test_prompts_of_another_version_are_another_course(monkeypatch):
     run = run_of(SUITE, {"m": Often(0.5)})
     found = rescored(ToySuite(episodes=10, turns=4), run)
     assert found.counts["m", "toy"]["other course"] == 10 and not found.cells
+
+
+def test_episodes_whose_games_cannot_be_played_anew_are_not_lost_ones(monkeypatch):
+    """Files of a data set may be gone. One that failed like this when it was played is a failed one still."""
+    run = run_of(SUITE, {"m": Often(1.0)})
+    real = ToySuite.play
+
+    async def play(self, episode, conversation):
+        if episode.index in (2, 5, 6):
+            raise PlayerError(f"file {episode.index} is gone")
+        return await real(self, episode, conversation)
+
+    monkeypatch.setattr(ToySuite, "play", play)
+    rows = rows_of(run)
+    failed_then = {
+        **rows[6],
+        "success": False,
+        "error": "PlayerError: file 6 is gone",
+        "error_kind": "suite",
+        "turns": [],
+    }
+    episodes = {episode.id: episode for episode in plan_from_table(run.plan)}
+    found = rescore(SUITE, episodes, [*rows[:6], failed_then, *rows[7:]])
+    ((_, _, _, _, read, other, unread, old, new),) = rescored_table(found).rows
+    assert (read, other, unread) == (8, 0, 2) and old == new
+    assert any(
+        "1 x PlayerError: file 2 is gone; 1 x PlayerError: file 5 is gone" in note
+        for note in rescored_table(found).notes
+    )
 
 
 def test_one_reply_is_read_in_place_of_the_stored_one():
@@ -160,7 +189,7 @@ def test_repeats_of_a_game_are_one_cluster_and_every_player_has_a_row():
         games = [(each["task"], each["level"], each["index"]) for each in stored]
         assert len(set(games)) == 12
         expected = proportion_estimate([bool(each["success"]) for each in stored], games)
-        assert (row[4], row[6], row[7]) == (36, expected, expected)
+        assert (row[4], row[7], row[8]) == (36, expected, expected)
 
 
 def test_many_episodes_are_read_anew_each_once(monkeypatch):
@@ -183,7 +212,7 @@ def test_an_episode_that_cannot_be_shown_again_is_another_course_and_the_next_on
 
     monkeypatch.setattr(recorded, "chat_of", chat_of)
     found = rescored(SUITE, run)
-    ((_, _, turns, differently, episodes, other, old, new),) = rescored_table(found).rows
+    ((_, _, turns, differently, episodes, other, _, old, new),) = rescored_table(found).rows
     assert (turns, differently, episodes, other) == (sum(map(SUITE._length, range(10))), 0, 8, 2)
     assert (old.mean, new.mean, new.n) == (1, 1, 8)
 

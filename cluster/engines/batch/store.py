@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from envs.disk import own_file
 from envs.files import Bounds, FileError, MissingFileError, open_regular, parse_json
 from evals.ledger.check import MOST
 from evals.types import stable_hash
@@ -139,6 +140,7 @@ class Store:
         self._write({"unreadable": turn})
 
     def _write(self, *lines: dict[str, Any]) -> None:
+        own_file(self.path)
         with self.path.open("ab") as file:
             file.write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
             file.flush()
