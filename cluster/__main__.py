@@ -10,6 +10,8 @@ from cluster import stop_signals
 
 if sys.argv[1:2] in (["run"], ["serve"]) or sys.argv[1:3] == ["study", "run"]:
     stop_signals.leave_at_once()  # before the imports below, which take a second
+    with stop_signals.own_interrupts_are_errors():
+        import numpy  # noqa: F401
 else:
     stop_signals.silent_interrupts()
 

@@ -177,7 +177,7 @@ def _main(words: list[str]) -> int:
     except RuntimeError as error:
         if "start new thread" not in str(error):
             raise
-        _tell("out of processes: this user or container may have no more of them (`ulimit -u`, a limit of pids)")
+        _tell(stop_signals.NO_PROCESSES)
         code = RUN_FAILED
     except BrokenPipeError:
         streams.give_up(sys.stdout)  # who read it has seen enough

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from envs.disk import disk_refuses
-
 BAD_INPUT = 2
 RUN_FAILED = 1
 CONTINUE = 75
@@ -29,5 +27,7 @@ class ResumableError(RunFailedError):
 
 def cannot_write(place: object, error: OSError) -> UserError | RunFailedError:
     """The error for a file that cannot be written: the user's for a wrong place, not for a full disk."""
+    from envs.disk import disk_refuses  # reads YAML, which takes time; signals are heeded before
+
     message = f"{place}: cannot be written: {error}"
     return RunFailedError(message) if disk_refuses(error) else UserError(message)

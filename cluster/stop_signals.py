@@ -16,11 +16,13 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, TypeVar
 
-from cluster.errors import CONTINUE
+from cluster.errors import CONTINUE, RUN_FAILED
 
 T = TypeVar("T")
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
+
+NO_PROCESSES = "out of processes: this user or container may have no more of them (`ulimit -u`, a limit of pids)"
 
 SHOW_CURSOR = b"\x1b[?25h\n"
 """For a terminal on which a live display has hidden it; what the display shows is left above."""
@@ -49,6 +51,28 @@ def leave_at_once() -> None:
     """From now on, end this process when a stop signal arrives."""
     for number in _heeded():
         signal.signal(number, _leave)
+
+
+@contextmanager
+def own_interrupts_are_errors() -> Iterator[None]:
+    """Within it, a SIGINT that a library sends this process is no stop: OpenBLAS does so where it can start no threads.
+
+    One of somebody else counts as soon as it is left.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+        waiting = signal.sigtimedwait({signal.SIGINT}, 0)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    if waiting is None:
+        return
+    if waiting.si_pid != os.getpid():
+        os.kill(os.getpid(), signal.SIGINT)
+        return
+    with suppress(OSError):
+        os.write(_errors, f"error: {NO_PROCESSES}\n".encode())
+    os._exit(RUN_FAILED)
 
 
 def silent_interrupts() -> None:

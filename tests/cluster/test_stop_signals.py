@@ -46,6 +46,31 @@ def send(number):
     os.kill(os.getpid(), number)
 
 
+@pytest.mark.parametrize("whose", ["nobody's", "own", "another's"])
+def test_an_interrupt_that_a_library_sends_its_own_process_is_an_error_and_no_stop(whose):
+    sends = {
+        "nobody's": "",
+        "own": "signal.raise_signal(signal.SIGINT)",
+        "another's": "subprocess.run(['kill', '-INT', str(os.getpid())])",
+    }
+    program = f"""
+import os, signal, subprocess
+from cluster import stop_signals
+stop_signals.leave_at_once()
+with stop_signals.own_interrupts_are_errors():
+    {sends[whose] or "pass"}
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], cwd=Path(__file__).parents[2], capture_output=True, text=True
+    )
+    ends = {
+        "nobody's": (0, ""),
+        "own": (1, f"error: {stop_signals.NO_PROCESSES}\n"),
+        "another's": (CONTINUE, "stopped; run the same command again to resume\n"),
+    }
+    assert (ended.returncode, ended.stderr) == ends[whose]
+
+
 def now():
     return [signal.getsignal(number) for number in SIGNALS]
 
