@@ -15,7 +15,7 @@ from cluster.concurrency import all_of
 from cluster.config.model import ModelSettings, make_model
 from cluster.config.plan import make_suite
 from cluster.config.stored import stored_sections
-from cluster.console import show
+from cluster.console import show, warn
 from cluster.engines.base import EngineDefectError, EngineError, EngineWaitsError
 from cluster.engines.checked import CheckedEngine
 from cluster.engines.guard import guard_of
@@ -26,7 +26,14 @@ from cluster.storage.spending import Spenders, Spending, SpendingJournal, check_
 from cluster.storage.stored_run import Run, read_runs
 from evals.analysis.recorded import RecordedPlayer
 from evals.analysis.rescore import reread_turn
-from evals.analysis.retest import Again, agreement_table, disagreement_table, label_shift, sample_turns_to_ask
+from evals.analysis.retest import (
+    Again,
+    agreement_table,
+    disagreement_table,
+    label_shift,
+    sample_turns_to_ask,
+    turns_that_cannot_be_read,
+)
 from evals.ledger.run_data import RunData
 from evals.replies.reasoning import separate_reasoning
 from evals.suite import Suite
@@ -58,8 +65,9 @@ def retest(run: Run, share: float, seed: int = 0, overrides: Sequence[str] = ())
         example at the spend cap (empty if all were asked).
 
     Raises:
-        UserError: there is no run, it was played without an engine, or has no turns yet; or its configuration names
-            programs, or where keys are sent, and ``overrides`` do not repeat that.
+        UserError: there is no run, it was played without an engine, or has no turns yet; no new reply could be read,
+            since the games' files are gone, say; or its configuration names programs, or where keys are sent, and
+            ``overrides`` do not repeat that.
         RunFailedError: the engine does not start.
     """
     sections = stored_sections(run.path, run.config, ["suite", "model"], overrides)
@@ -79,10 +87,12 @@ def retest(run: Run, share: float, seed: int = 0, overrides: Sequence[str] = ())
     found = read_runs([run], lambda: run.data.find(list(chosen)))
     rows = {row["episode_id"]: row for row in found}
     episodes = {episode.id: episode for episode in run.plan if episode.id in chosen}
-    print(f"asking {sum(map(len, chosen.values()))} turns of {len(chosen)} episodes again", file=sys.stderr)
     jobs: list[_Job] = []
     for name, numbers in chosen.items():
         jobs += [_Job(suite, episodes[name], rows[name], number) for number in numbers]
+    jobs = _readable(run, jobs)
+    asked_of = {job.episode.id for job in jobs}
+    print(f"asking {len(jobs)} turns of {len(asked_of)} episodes again", file=sys.stderr)
     with _journal(run, model) as journal, guard_of(model.engine_class):
         return asyncio.run(_ask_all(model, run.config.get("decoding") or "free", jobs, journal))
 
@@ -104,6 +114,37 @@ def _journal(run: Run, model: ModelSettings) -> Iterator[SpendingJournal | None]
         yield SpendingJournal(run.path, directory.check_claim, retest_of=Spenders.of(run.path, run.sessions))
     finally:
         directory.release()
+
+
+def _readable(run: Run, jobs: Sequence[_Job]) -> list[_Job]:
+    """Those whose new replies can be read; of the others nothing is asked, and a warning says why.
+
+    Raises:
+        UserError: no new reply could be read.
+    """
+    causes = read_runs([run], lambda: asyncio.run(_causes_of_unreadable(jobs)))
+    readable = [job for job in jobs if (job.episode.id, job.number) not in causes]
+    if causes:
+        cause = next(iter(causes.values()))
+        if not readable:
+            raise UserError(f"{run.path}: nothing was asked, since no new reply could be read: {cause}")
+        warn(
+            f"{len(causes):,} turns are not asked again, since their new replies could not be read, the first: {cause}"
+        )
+    return readable
+
+
+async def _causes_of_unreadable(jobs: Sequence[_Job]) -> dict[tuple[str, int], str]:
+    """Why new replies could not be read, by episode and turn."""
+    jobs_of: dict[str, list[_Job]] = {}
+    for job in jobs:
+        jobs_of.setdefault(job.episode.id, []).append(job)
+    causes: dict[tuple[str, int], str] = {}
+    for name, mine in jobs_of.items():
+        numbers = [job.number for job in mine]
+        found = await turns_that_cannot_be_read(mine[0].part, mine[0].episode, mine[0].row, numbers)
+        causes |= {(name, number): cause for number, cause in found.items()}
+    return causes
 
 
 def _turn_counts(run: RunData, player: str) -> dict[str, int]:

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from evals.analysis.compare import SHORT_ID
+from evals.analysis.recorded import RecordedPlayer
+from evals.errors import SuiteError
 from evals.stats.intervals import proportion_estimate
+from evals.suite import Suite, play_episode
 from evals.tables import Cell, Table
-from evals.types import Reply
+from evals.types import Episode, Reply
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,29 @@ def sample_turns_to_ask(turns: Mapping[str, int], share: float, seed: int = 0) -
     for episode, number in sorted(random.Random(seed).sample(every, count)):
         chosen.setdefault(episode, []).append(number)
     return chosen
+
+
+async def turns_that_cannot_be_read(
+    suite: Suite, episode: Episode, row: Mapping[str, Any], numbers: Sequence[int]
+) -> dict[int, str]:
+    """The turns of a stored episode to which no new reply could be read, with the cause: the game's files are gone, say.
+
+    Args:
+        suite: Whose episode it is.
+        episode: As planned.
+        row: Its ledger row with ``turns``.
+        numbers: Of the turns to look at.
+
+    Raises:
+        SuiteError: the suite has a defect, or cannot read episodes with its settings.
+    """
+    try:
+        record = await play_episode(suite, episode, RecordedPlayer(row))
+    except Exception as error:  # of any suite
+        raise SuiteError(episode.suite, "read the replies", error) from error
+    reached = {played.turn.number for played in record.turns}
+    cause = record.error or "the game ends before this turn"
+    return {number: cause for number in numbers if number not in reached}
 
 
 def label_shift(stored: Mapping[str, Any], reply: Reply) -> float | None:

@@ -375,6 +375,10 @@ def test_who_is_asked_again(said, monkeypatch):
 
     said(asyncio.run(retest._note(Settled(), Kept(None), 5, 0.5)))
     said(asyncio.run(retest._note(Settled(), Kept(None), 0)))
+
+    class Job(tuple):
+        episode = property(lambda self: SimpleNamespace(id=self[1]))
+
     stand_ins(
         monkeypatch,
         said,
@@ -384,7 +388,8 @@ def test_who_is_asked_again(said, monkeypatch):
         make_suite=lambda section: f"suite of {section}",
         read_runs=lambda runs, read: read(),
         _turn_counts=said.calls("_turn_counts", "counts"),
-        _Job=lambda suite, episode, row, number: (suite, episode.id, row["n"], number),
+        _Job=lambda suite, episode, row, number: Job((suite, episode.id, row["n"], number)),
+        _readable=lambda run, jobs: jobs,
         _ask_all=said.calls("ask all", lambda *given: given),
         guard_of=said.calls("guard of", lambda engine: contextlib.nullcontext()),
         asyncio=SimpleNamespace(run=lambda given: ("asked", given[1:3])),

@@ -21,6 +21,7 @@ from cluster.storage.stored_run import Run
 from evals.conversation import Record
 from evals.players import RandomPlayer
 from evals.suite import play_episode
+from evals.suites.kumo import KumoSuite
 from evals.types import PlayerError, Turn, message
 from tests.cluster.conftest import EASY, leave
 from tests.cluster.test_cli import run_here
@@ -91,6 +92,31 @@ def test_another_model_is_found_out(run_dir, monkeypatch):
     assert len(asked) == 4 and failed == turns(run_dir) - 4
     assert not any(one.same_text for one in asked)
     assert all(one.new_action and f"<ANSWER>{one.new_action}</ANSWER>" == one.new_text for one in asked)
+
+
+@pytest.mark.parametrize("gone", [{0}, {0, 1, 2, 3}])
+def test_of_games_that_cannot_be_played_nothing_is_asked_again(gone, run_dir, monkeypatch, capsys):
+    """Their new replies could not be read, and would count as other actions of the model."""
+    real, requests = KumoSuite.play, []
+
+    async def play(self, episode, conversation):
+        if episode.index in gone:
+            raise PlayerError("its file is gone")
+        return await real(self, episode, conversation)
+
+    async def complete(self, request):
+        requests.append(request.id)
+        raise PlayerError("no")
+
+    monkeypatch.setattr(KumoSuite, "play", play)
+    monkeypatch.setattr(SimulatedEngine, "complete", complete)
+    code, _, err = run_here(capsys, "retest", str(run_dir), "--share", "1")
+    rows = Run(run_dir).episodes(["episode_id", "index", "player", "turns"]).to_pylist()
+    lengths = {row["episode_id"]: len(row["turns"]) for row in rows if row["player"] == "simulated"}
+    lost = {row["episode_id"] for row in rows if row["index"] in gone}
+    assert len(requests) == sum(length for name, length in lengths.items() if name not in lost)
+    assert not any(request.startswith(name) for request in requests for name in lost)
+    assert "its file is gone" in err and code == (2 if len(gone) == 4 else 0)
 
 
 def test_an_engine_that_does_not_start_is_named(run_dir, monkeypatch, capsys):
