@@ -16,6 +16,7 @@ from evals.ledger.parts import LedgerChangedError
 from evals.ledger.records import records_to_table
 from evals.suite import ledger_columns, plan_for
 from evals.suites.kidgym.suite import KidGymSuite
+from evals.suites.kidgym.templates import load_templates
 from tests.cluster.test_cli import run_here
 from tests.cluster.test_merge import play as play  # a fixture
 from tests.runs import Often, records_of
@@ -81,6 +82,7 @@ def test_a_finished_run_is_reported_though_the_files_it_was_asked_with_are_gone(
     directory.release()
     before = score_run(Run(directory.path)).summary
     shutil.rmtree(words)
+    load_templates.cache_clear()
     assert score_run(Run(directory.path)).summary == before
 
 
