@@ -31,6 +31,11 @@ _REPLY: Final[Mapping[str, Storable]] = {
     **dict.fromkeys(("seconds", "cost"), MEASURED),
 }
 """What the ledger can hold in a reply's fields."""
+_ACCOUNT: Final[Mapping[str, Storable]] = {
+    **dict.fromkeys(("counted_before", "in_flight", "highest"), MEASURED),
+    "number": COUNT,
+}
+"""What the spending journal can hold in an account's fields, besides ``spent``."""
 
 
 def name_of(engine: type) -> str:
@@ -53,6 +58,26 @@ def check_reply(reply: object, request: Request) -> None:
     scores = reply.label_scores
     if scores is not None:
         _check_scores(scores, request)
+
+
+def check_account(account: object) -> None:
+    """See that the spending journal can hold what an engine says it has spent.
+
+    Raises:
+        ValueError: it cannot; the message is what was returned instead.
+    """
+    if not isinstance(account, Account):
+        raise ValueError(f"{type(account).__name__}, not an Account")
+    for field, (is_sound, wanted) in _ACCOUNT.items():
+        value = getattr(account, field)
+        if not is_sound(value):
+            raise ValueError(f"an Account whose {field} is {value!r:.80}; it must be {wanted}")
+    # An engine takes back no more than what earlier sessions counted; sums in another order differ in their last digits.
+    is_number = isinstance(account.spent, int | float) and math.isfinite(account.spent)
+    if not is_number or not MEASURED.holds(account.spent + account.counted_before + 1e-6):
+        raise ValueError(
+            f"an Account whose spent is {account.spent!r:.80}; it must be a number from -counted_before to 2**53"
+        )
 
 
 def _check_scores(scores: object, request: Request) -> None:
@@ -161,8 +186,10 @@ class CheckedEngine:
             EngineError: it fails.
         """
         account = await self._done("settle", self.engine.settle, covered, seconds)
-        if not isinstance(account, Account):
-            raise EngineDefectError(f"{self._name}.settle returned {type(account).__name__}, not an Account")
+        try:
+            check_account(account)
+        except ValueError as wrong:
+            raise EngineDefectError(f"{self._name}.settle returned {wrong}") from None
         return account
 
     async def start(self) -> None:

@@ -1,7 +1,9 @@
 """Whatever an engine of others does wrong is told with its name: a bad reply is asked for again, a bad start ends the run."""
 
 import asyncio
+import dataclasses
 import logging
+import math
 
 import pytest
 from hypothesis import given
@@ -244,6 +246,14 @@ async def test_an_account_is_one_and_an_engine_that_does_not_close_is_left(monke
     monkeypatch.setattr(Endless, "account", None)
     with pytest.raises(EngineDefectError, match="settle returned NoneType, not an Account"):
         await engine.settle(0, 0.0)
+    for amount in (math.nan, math.inf, -math.inf, -0.5, "0.5", None, 2.0**60):
+        for field in ("spent", "in_flight", "highest", "number", "counted_before"):
+            monkeypatch.setattr(Endless, "account", dataclasses.replace(Account(1.0, 0.0, 0.5, 3), **{field: amount}))
+            with pytest.raises(EngineDefectError, match=f"settle returned an Account whose {field} is "):
+                await engine.settle(0, 0.0)
+    taken_back = Account(-0.5, 0.0, 0.0, 0, counted_before=0.5)
+    monkeypatch.setattr(Endless, "account", taken_back)
+    assert await engine.settle(0, 0.0) == taken_back
     monkeypatch.setattr(checked, "CLOSE_SECONDS", 0.0)
     with pytest.raises(EngineError, match="close raised TimeoutError"):
         await engine.close()
