@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from envs.disk import exit_code
+from envs.disk import exit_code, own_folder
 from envs.files import FileError
 from envs.printable import printable
 from envs.raven.compose import load, puzzle
@@ -30,20 +30,29 @@ def generate_files(directory: Path, configurations: Iterable[str], count: int, s
     The k-th problem of a configuration has seed ``seed + k`` and the official file name of k.
 
     Raises:
-        ValueError: unknown configuration or style.
+        ValueError: unknown configuration or style; another command is writing there, or a folder to write to is a link.
         FileExistsError: one of the files is there already.
     """
-    forms = [configuration_named(name) for name in configurations]
-    for form in forms:
-        folder = directory / form.name
-        folder.mkdir(parents=True, exist_ok=True)
-        for index in range(count):
-            stem = folder / file_stem(index)
-            if stem.with_name(stem.name + ".npz").exists():
-                raise FileExistsError(f"{stem}.npz is there already; choose an empty directory")
-            problem = generate(form.name, seed + index, style)
-            write(official(problem), stem)
-    return len(forms) * count
+    names = [configuration_named(name).name for name in configurations]
+    with own_folder(directory, names, lambda: True, inner=names[0]):
+        for name in names:
+            _generate_configuration(directory / name, name, count, style, seed)
+    return len(names) * count
+
+
+def _generate_configuration(folder: Path, name: str, count: int, style: Style, seed: int) -> None:
+    """Write the problems of one configuration.
+
+    Raises:
+        FileExistsError: one of the files is there already.
+    """
+    folder.mkdir(exist_ok=True)
+    for index in range(count):
+        stem = folder / file_stem(index)
+        if stem.with_name(stem.name + ".npz").exists():
+            raise FileExistsError(f"{stem}.npz is there already; choose an empty directory")
+        problem = generate(name, seed + index, style)
+        write(official(problem), stem)
 
 
 @dataclass

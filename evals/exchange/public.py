@@ -35,6 +35,11 @@ def public_settings(section: Any, private: Collection[str] = ()) -> Any:
     >>> public_settings({"type": "kumo", "source": "/home/me/kumo", "domains": ["medical"]})
     {'type': 'kumo', 'domains': ['medical']}
 
+    A list of which nothing is left is left out as a whole: no setting takes an empty one in its place.
+
+    >>> public_settings({"type": "kumo", "domains": ["/home/me/mine.yaml"]})
+    {'type': 'kumo'}
+
     Args:
         section: Plain values.
         private: Names that are left out as well, such as a suite's ``given_again``.
@@ -42,10 +47,16 @@ def public_settings(section: Any, private: Collection[str] = ()) -> Any:
     if isinstance(section, Mapping):
         kept = {name: value for name, value in section.items() if not _is_private(name, private)}
         # An address or path means nothing elsewhere.
-        return {name: public_settings(value, private) for name, value in kept.items() if not _is_place(value)}
+        public = {name: public_settings(value, private) for name, value in kept.items() if not _is_place(value)}
+        return {name: value for name, value in public.items() if not _is_emptied(kept[name], value)}
     if isinstance(section, list | tuple):
         return [public_settings(each, private) for each in section if not _is_place(each)]
     return section
+
+
+def _is_emptied(value: Any, public: Any) -> bool:
+    """Whether nothing is left of a list that held something."""
+    return isinstance(value, list | tuple) and len(value) > 0 and public == []
 
 
 def _is_private(name: Any, private: Collection[str]) -> bool:
@@ -53,12 +64,14 @@ def _is_private(name: Any, private: Collection[str]) -> bool:
 
 
 def left_out(section: Any, public: Any, place: str) -> list[str]:
-    """The keys of a section that ``public_settings`` has left out, by their path."""
+    """The keys of a section that ``public_settings`` has left out, or whose lists it has shortened, by their path."""
     found = []
     if isinstance(section, Mapping) and isinstance(public, Mapping):
         for name, value in section.items():
             here = f"{place}.{name}"
             found += left_out(value, public[name], here) if name in public else [here]
+    if isinstance(section, list | tuple) and isinstance(public, list) and len(section) != len(public):
+        found.append(place)
     return found
 
 

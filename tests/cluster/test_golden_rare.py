@@ -115,7 +115,8 @@ def test_plans_with_prices_gpus_and_a_past_run(said, monkeypatch, tmp_path):
             replica=SimpleNamespace(gpus=needs[0], nodes=needs[1]),
             sampling=SimpleNamespace(max_tokens=500),
         )
-        suite = SimpleNamespace(name="kumo", needs=SimpleNamespace(label_scores=labels), parts=(1,))
+        suite = SimpleNamespace(name="kumo", needs=SimpleNamespace(label_scores=labels))
+        suite.parts = (suite,)
         settings = SimpleNamespace(
             plan=[an_episode("m"), an_episode("random"), an_episode("m", "u"), an_episode("m", calls=1.0)],
             model=model,
@@ -129,7 +130,7 @@ def test_plans_with_prices_gpus_and_a_past_run(said, monkeypatch, tmp_path):
         for table in tables:
             said(table.name, "|", table.title, "|", *(f"\n  {row}" for row in table.rows))
             said(*(f"  {note}\n" for note in table.notes))
-    suite.parts, suite.needs.label_scores = (1, 2), True
+    suite.parts, suite.needs.label_scores = (SimpleNamespace(name="other", needs=suite.needs),) * 2, True
     said(plan.describe_plan(settings, None)[0].rows[4])
     model.engine = None
     said(*plan.describe_plan(settings, None)[0].rows)

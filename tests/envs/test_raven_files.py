@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from envs.disk import own_folder
 from envs.files import FileError
 from envs.picture import picture_from_description
 from envs.raven import (
@@ -326,6 +327,16 @@ def run(*arguments):
     parser = argparse.ArgumentParser()
     add_arguments(parser)
     return main(parser.parse_args([str(argument) for argument in arguments]))
+
+
+def test_no_set_is_generated_into_a_folder_that_another_command_writes(tmp_path, capsys):
+    """Its puzzles would be mixed with those of the other seed."""
+    words = ["generate", tmp_path / "set", "--configuration", "center_single", "--count", 1]
+    with own_folder(tmp_path / "set", (), lambda: True, "inner"):
+        assert run(*words, "--seed", 7) == 2
+    assert "another command is writing it" in capsys.readouterr().err
+    assert not [*(tmp_path / "set").iterdir()]
+    assert run(*words) == 0
 
 
 COMMANDS = [

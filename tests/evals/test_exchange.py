@@ -21,6 +21,7 @@ import sys
 import tempfile
 import uuid
 import zipfile
+from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
@@ -48,7 +49,7 @@ from evals.exchange.every_eval_ever import export_every_eval_ever
 from evals.exchange.huggingface import export_huggingface
 from evals.exchange.inspect_log import export_inspect
 from evals.exchange.lm_eval import export_lm_eval
-from evals.exchange.public import places_of, public_error, public_model, public_settings
+from evals.exchange.public import left_out, places_of, public_error, public_model, public_settings
 from evals.exchange.source import Source, as_text, messages_of, safe_name, sources_of
 from evals.imports.every_eval_ever import _messages, _Sample, read_every_eval_ever
 from evals.imports.inspect_log import read_inspect
@@ -1161,7 +1162,7 @@ def test_no_key_host_or_path_of_the_configuration_is_in_any_export(tmp_path):
     assert b'"temperature": 0.5' in everything
     for secret in SECRETS:
         assert secret.encode() not in everything
-    assert set(source.withheld) == {"suite.source", "suite.python", "suite.api_key"}
+    assert set(source.withheld) == {"suite.source", "suite.python", "suite.api_key", "suite.files"}
 
 
 def content(path: Path) -> bytes:
@@ -1188,6 +1189,31 @@ def test_a_setting_with_a_secret_name_stays_here_however_it_is_spelled(name, dat
     spelled = "".join(data.draw(st.sampled_from([sign, sign.upper()])) for sign in name)
     for section in ({spelled: "s"}, {"engine": [{spelled: ["s"]}]}, {"a": {spelled: {"b": "s"}}}):
         assert '"s"' not in json.dumps(public_settings(section))
+
+
+@given(st.lists(st.sampled_from(["medical", "/home/me/mine.yaml", "~/other.yaml"]), max_size=4))
+def test_lists_leave_without_their_paths_and_a_list_of_which_nothing_is_left_does_not(domains):
+    public = public_settings({"type": "kumo", "domains": domains})
+    kept = [name for name in domains if name == "medical"]
+    assert public.get("domains", []) == kept and ("domains" in public) == (kept != [] or domains == [])
+    assert left_out({"domains": domains}, public, "suite") == (["suite.domains"] if kept != domains else [])
+
+
+@pytest.mark.slow
+def test_a_run_over_a_domain_file_of_ones_own_comes_back_row_for_row(tmp_path, capsys):
+    domain = (tmp_path / "mine.yaml").resolve()
+    medical = (resources.files("envs.kumo") / "domains" / "medical.yaml").read_text(encoding="utf-8")
+    domain.write_text(medical.replace("name: medical", "name: mine"), encoding="utf-8")
+    words = ["suite.difficulties=[easy]", "suite.tasks_per_domain=2", "suite.repeats=1", "model=random"]
+    assert cli("run", "suite=kumo", f"suite.domains=[{domain}]", *words, f"run_dir={tmp_path / 'run'}") == 0
+    for name, ending in (("inspect", "*.eval"), ("every_eval_ever", "*.json")):
+        assert cli("export", tmp_path / "run", "--to", name, "--out", tmp_path / name) == 0
+        assert "suite.domains" in capsys.readouterr().err
+        files = [
+            path for path in (tmp_path / name).rglob(ending) if path.parent != tmp_path / name or name == "inspect"
+        ]
+        assert cli("import", *files, "--out", tmp_path / f"{name}-back") == 0
+        assert rows_at(tmp_path / f"{name}-back") == rows_at(tmp_path / "run")
 
 
 def test_settings_without_secrets_stay_as_they_are():

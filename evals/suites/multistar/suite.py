@@ -87,8 +87,17 @@ class MultiStarSuite(MultiStarSettings, Suite):
         ]
 
     async def play(self, episode: Episode, conversation: Conversation) -> Outcome:
-        """Ask one question, or one chain."""
+        """Ask one question, or one chain.
+
+        Raises:
+            PuzzleUnreadable: the puzzle that the episode was planned for is another one here, or gone.
+        """
         asked, settings = self._asked(episode), self._ask_settings(episode.mode)
+        if not asked:
+            raise PuzzleUnreadable(
+                f"problem {puzzle_of(episode) + 1} of configuration {episode.task} has no such question: the game was "
+                "planned for another problem, and the setting that names its file (suite.problems) is not here"
+            )
         if self.subtask == "chain":
             return await play_chain(asked, conversation, settings)
         return await play_direct(asked[0], conversation, settings)
@@ -243,6 +252,8 @@ class MultiStarSuite(MultiStarSettings, Suite):
                 f"{place} has changed since the plan was made: problem {puzzle + 1} of "
                 f"configuration {configuration} is another one, or gone"
             )
+        if episode.level == UNREADABLE and not from_files:
+            return []
         return asked_by(episode, self._questions(configuration, puzzle))
 
     def _has_changed(self, episode: Episode) -> bool:

@@ -728,6 +728,21 @@ def test_a_damaged_file_beside_others_costs_that_file_only(folder, damaged, subt
     assert ("1 failed episodes whose questions are unknown" in notes) == (not known)
 
 
+@pytest.mark.parametrize("damaged", [False, True])
+def test_games_over_problems_that_did_not_come_along_fail_with_their_cause(folder, damaged):
+    """An imported run lacks the setting that names its problems; the generated ones in their place bear other questions."""
+    if damaged:
+        (folder / "center_single" / "RAVEN_3_train.npz").write_bytes(b"nothing")
+    settings = {"subtask": "direct", "configurations": ["center_single"], "puzzles": 3, "styles": ["vanilla"]}
+    plan = MultiStarSuite(**settings, problems=str(folder)).plan()
+    suite = MultiStarSuite(**settings)
+    borne = {(episode.task, episode.index) for episode in suite.plan()}
+    records = played(suite, BUILT_IN_PLAYERS["oracle"], episodes=plan)
+    lost = [record for record in records if (record.episode.task, record.episode.index) not in borne]
+    assert lost and all("the setting that names its file (suite.problems) is not here" in each.error for each in lost)
+    assert all(record.done for record in records if record not in lost)
+
+
 def test_a_problem_in_the_folder_of_another_configuration_is_refused(folder):
     write(official(generate("distribute_nine", 4)), folder / "center_single" / "RAVEN_4_train")
     suite = MultiStarSuite(configurations=["Center"], priors=["none"], attributes=["number"], problems=str(folder))
