@@ -19,6 +19,7 @@ from envs.disk import disk_refuses
 from envs.printable import printable
 from evals.exchange import every_eval_ever, huggingface, inspect_log, lm_eval
 from evals.exchange.source import Source, sources_of
+from evals.suite import Suite
 
 
 class Format(NamedTuple):
@@ -49,7 +50,7 @@ def main(options: argparse.Namespace) -> None:
     check_new(folder, besides=UNFINISHED)
     suite = make_suite(run.config["suite"])
     with whole_or_nothing(folder) as unfinished:
-        written = read_runs([run], lambda: _write(sources_of(run.data, suite), options.to, unfinished, options.repo))
+        written, sources = read_runs([run], lambda: _export(run, suite, options.to, unfinished, options.repo))
     if not written:
         raise UserError(f"{run.path}: no episode has been played yet")
     for path in written:
@@ -57,13 +58,25 @@ def main(options: argparse.Namespace) -> None:
     for text in FORMATS[options.to].loss:
         say(f"left out: {text}")
     withheld: set[str] = set()
-    for source in sources_of(run.data, suite):
+    lost_pictures: set[str] = set()
+    for source in sources:
         withheld.update(source.withheld)
+        lost_pictures |= source.lost_pictures
+    warn_of_lost_pictures(len(lost_pictures))
     if withheld:
         names = printable(", ".join(sorted(withheld)))
         warn(f"settings that did not leave, since they name a place or a program: {names}")
     if options.to == "huggingface":
         _print_uploads(folder, options.repo)
+
+
+def warn_of_lost_pictures(count: int) -> None:
+    """Warn where pictures are not in what was written."""
+    if count:
+        warn(
+            f"pictures that could not be rendered and are not in it: {count:,}; files that they are drawn from "
+            "(suite.skin, suite.problems) are gone or have changed, or this version draws them otherwise"
+        )
 
 
 def check_new(folder: Path, besides: str = "") -> None:
@@ -121,6 +134,12 @@ def remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
+
+
+def _export(run: Run, suite: Suite, name: str, folder: Path, repository: str) -> tuple[list[Path], list[Source]]:
+    """Write a run; the files, and the sources, which know what could not be written."""
+    sources = sources_of(run.data, suite)
+    return _write(sources, name, folder, repository), sources
 
 
 def _write(sources: Sequence[Source], name: str, folder: Path, repository: str) -> list[Path]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import uvicorn
 
 from cluster import stop_signals
-from cluster.commands.export import UNFINISHED, check_new, whole_or_nothing
+from cluster.commands.export import UNFINISHED, check_new, warn_of_lost_pictures, whole_or_nothing
 from cluster.config.plan import make_suite
 from cluster.console import say, warn
 from cluster.errors import UserError
@@ -113,6 +113,7 @@ def write_pages(index: EpisodeIndex, folder: Path, share: float, failed: bool) -
     for run in index.runs:
         for name, reason in run.damage.items():
             warn(f"{run.name}: left out: {name}: {reason}")
+    warn_of_lost_pictures(written.lost_pictures)
     say(
         f"{folder / 'index.html'}\n{written.files:,} files, {written.bytes / 1e6:,.1f} MB: {written.listed:,} episodes in "
         f"the list and all counts, {written.opened:,} to be opened\n"

@@ -117,7 +117,9 @@ def chunk_of(episodes: Sequence[dict[str, Any]], tiles: Tiles) -> tuple[dict[str
             known["error"] = public_error(known["error"])
             numbers[key] = str(len(numbers))
             size, grid = (0, 0), np.zeros(0, np.uint32)
-            if pixels is not None:
+            if pixels is None:
+                tiles.lost.add(key)
+            else:
                 size, grid = (known["width"], known["height"]), tiles.grid(pixels)
             sizes.append(size)
             grids.append(grid)

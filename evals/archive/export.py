@@ -41,6 +41,8 @@ class Written:
     opened: int
     """Those of them that can be opened."""
     tiles: int
+    lost_pictures: int
+    """Those that can no longer be rendered."""
 
 
 def export(
@@ -85,13 +87,13 @@ def export(
     _write_page(folder)
     files = [path for path in folder.rglob("*") if path.is_file()]
     total = sum(path.stat().st_size for path in files)
-    return Written(len(files), total, size, len(rows), len(order), tiles)
+    return Written(len(files), total, size, len(rows), len(order), len(tiles), len(tiles.lost))
 
 
 def _write_episodes(
     index: EpisodeIndex, rows: pa.Table, order: np.ndarray[Any, Any], hidden: Sequence[Sequence[str]], data: Path
-) -> int:
-    """Write the chunks of episodes and the sheets of tiles; returns how many tiles there are."""
+) -> Tiles:
+    """Write the chunks of episodes and the sheets of tiles; returns the tiles."""
     tiles = Tiles(lambda number, sheet: _write_sheet(data, number, sheet))
     parts = rows["part"].to_numpy()
     places, runs = rows["place"].to_numpy(), rows["run"].to_numpy()
@@ -103,7 +105,7 @@ def _write_episodes(
             spool_part(spool, index.runs[run], index.part_path(int(part)), wanted, hidden[run])
         write_episodes(data, spool, order, tiles)
     tiles.close()
-    return len(tiles)
+    return tiles
 
 
 def _write_sheet(data: Path, number: int, sheet: bytes) -> None:

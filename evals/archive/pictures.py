@@ -34,6 +34,8 @@ class Tiles:
         self._write = write
         self._numbers: dict[bytes, int] = {}
         self._sheet: list[Pixels] = []
+        self.lost = set[str]()
+        """Content hashes of the pictures that have no tiles, since they can no longer be rendered."""
 
     def __len__(self) -> int:
         return len(self._numbers)

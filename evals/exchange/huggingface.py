@@ -24,7 +24,7 @@ from envs.printable import printable
 from evals.errors import SuiteError
 from evals.exchange.carried import NAME, carry_episode, row_json
 from evals.exchange.scores import Score, known, main_score, scores_of
-from evals.exchange.source import EARLIER_ATTEMPTS, PROJECT, Said, Source, messages_of, picture_key, png, safe_name
+from evals.exchange.source import EARLIER_ATTEMPTS, PROJECT, Said, Source, messages_of, picture_key, safe_name
 from evals.ledger.columns import COLUMNS
 
 LOSS = (
@@ -164,25 +164,25 @@ def _batches(sources: Sequence[Source], size: int = 32) -> Iterator[list[dict[st
 
 def _row(source: Source, row: Mapping[str, Any]) -> dict[str, Any]:
     images = list[dict[str, Any]]()
-    messages = [_message(said, images) for said in messages_of(row["turns"])]
+    messages = [_message(source, said, images) for said in messages_of(row["turns"])]
     carried = row_json(carry_episode(source, row))
     return {**row, "model": source.model_id, "messages": messages, "images": images, NAME: carried}
 
 
-def _message(said: Said, images: list[dict[str, Any]]) -> dict[str, Any]:
-    content = [_content(part, images) for part in said.parts]
+def _message(source: Source, said: Said, images: list[dict[str, Any]]) -> dict[str, Any]:
+    content = [_content(source, part, images) for part in said.parts]
     message = {"role": said.role, "content": content, "turn": said.turn}
     if said.reply is None:
         return message
     return message | {name: said.reply[name] for name in ("reasoning", "action", "rule", "finish")}
 
 
-def _content(part: Mapping[str, Any], images: list[dict[str, Any]]) -> dict[str, Any]:
+def _content(source: Source, part: Mapping[str, Any], images: list[dict[str, Any]]) -> dict[str, Any]:
     """A text, or a picture, which is put behind the other images."""
     if part["picture"] is None:
         return {"type": "text", "text": part["text"]}
     key = picture_key(part["picture"])
-    picture = png(part["picture"])
+    picture = source.png(part["picture"])
     if picture is None:
         return {"type": "text", "text": f"[a picture that cannot be rendered: {key}]"}
     images.append({"bytes": picture, "path": f"{key}.png"})

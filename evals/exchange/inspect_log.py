@@ -25,7 +25,6 @@ from evals.exchange.source import (
     game_key,
     messages_of,
     picture_key,
-    png,
     safe_name,
 )
 
@@ -191,7 +190,7 @@ def _message(source: Source, said: Said, episode: str, place: int, attachments: 
     turn = said.reply
     if turn is not None and turn["reasoning"]:
         content.append({"type": "reasoning", "reasoning": turn["reasoning"]})
-    content += [_content(part, attachments) for part in said.parts]
+    content += [_content(source, part, attachments) for part in said.parts]
     message = {"id": f"{episode[:16]}-{place}", "role": said.role, "content": content, "source": "input"}
     if turn is None:
         return {**message, "metadata": {"turn": said.turn}}
@@ -207,12 +206,12 @@ def _facts(turn: Mapping[str, Any]) -> dict[str, Any]:
     return facts
 
 
-def _content(part: Mapping[str, Any], attachments: dict[str, str]) -> dict[str, Any]:
+def _content(source: Source, part: Mapping[str, Any], attachments: dict[str, str]) -> dict[str, Any]:
     if part["picture"] is None:
         return {"type": "text", "text": part["text"]}
     key = picture_key(part["picture"])
     if key not in attachments:
-        picture = png(part["picture"])
+        picture = source.png(part["picture"])
         if picture is None:
             return {"type": "text", "text": f"[a picture that can no longer be rendered: {key}]"}
         attachments[key] = "data:image/png;base64," + base64.b64encode(picture).decode()

@@ -66,6 +66,8 @@ class Source:
     """When the first session began, in ISO 8601 with its offset."""
     withheld: tuple[str, ...] = ()
     """Settings that do not leave."""
+    lost_pictures: set[str] = field(default_factory=set)
+    """Content hashes of the pictures that ``png`` was asked for and could not render."""
     _planned: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -122,6 +124,13 @@ class Source:
             self._planned.update({name: place for place, name in enumerate(self.plan["episode_id"].to_pylist())})
         row: dict[str, Any] = self.plan.slice(self._planned[episode_id], 1).to_pylist()[0]
         return row
+
+    def png(self, description: str) -> bytes | None:
+        """A picture as a PNG file; None if it can no longer be rendered, which is noted."""
+        picture = png(description)
+        if picture is None:
+            self.lost_pictures.add(picture_key(description))
+        return picture
 
     def unplayed(self) -> list[dict[str, Any]]:
         """The plan's rows of episodes that the ledger does not have."""

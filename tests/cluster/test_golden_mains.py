@@ -321,7 +321,10 @@ def test_mains_of_exchange(said, monkeypatch, tmp_path):
     (tmp_path / "full" / "file").touch()
     runs_at(said, monkeypatch, export, config={"suite": "S"}, data="DATA")
     monkeypatch.setattr(export, "make_suite", lambda section: f"suite of {section}")
-    sources = [SimpleNamespace(name="a", withheld={"z\x1b", "b"}), SimpleNamespace(name="b", withheld={"a"})]
+    sources = [
+        SimpleNamespace(name="a", withheld={"z\x1b", "b"}, lost_pictures={"1"}),
+        SimpleNamespace(name="b", withheld={"a"}, lost_pictures={"1", "2"}),
+    ]
     monkeypatch.setattr(export, "sources_of", said.calls("sources_of", sources))
 
     def write(source, folder):

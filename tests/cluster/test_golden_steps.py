@@ -632,7 +632,7 @@ def test_steps_of_the_viewer(said, monkeypatch, tmp_path):
         monkeypatch, said, view, "check_new read_sessions", Run=lambda path: SimpleNamespace(config=f"config of {path}")
     )
     monkeypatch.setattr(view, "whole_or_nothing", lambda folder: contextlib.nullcontext(f"unfinished {folder}"))
-    written = SimpleNamespace(files=1234, bytes=1_284_567, listed=2000, opened=30)
+    written = SimpleNamespace(files=1234, bytes=1_284_567, listed=2000, opened=30, lost_pictures=3)
     index.runs[0].damage, index.runs[0].unopened = {"part-1": "torn", "part-2": "odd"}, []
     index.runs[0:] = [index.runs[0], Thing(said, "whole", name="w", path="runs/w", damage={}, unopened=[])]
     for done in (

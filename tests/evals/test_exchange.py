@@ -41,7 +41,7 @@ from cluster.errors import UserError
 from cluster.storage.run_directory import RunDirectory
 from cluster.storage.stored_run import Run
 from envs.files import FileError
-from envs.picture import picture_from_description
+from envs.picture import picture_from_description, render_description
 from evals.conversation import PlayedTurn, Record
 from evals.exchange import huggingface
 from evals.exchange.carried import OF_THE_RUN, SAME, carry_episode, carry_source
@@ -50,7 +50,7 @@ from evals.exchange.huggingface import export_huggingface
 from evals.exchange.inspect_log import export_inspect
 from evals.exchange.lm_eval import export_lm_eval
 from evals.exchange.public import left_out, places_of, public_error, public_model, public_settings
-from evals.exchange.source import Source, as_text, messages_of, safe_name, sources_of
+from evals.exchange.source import Source, as_text, messages_of, png, safe_name, sources_of
 from evals.imports.every_eval_ever import _messages, _Sample, read_every_eval_ever
 from evals.imports.inspect_log import read_inspect
 from evals.imports.rows import ledger_rows, planned_episode
@@ -1381,3 +1381,29 @@ def test_no_picture_of_a_prompt_is_left_as_words():
     assert _messages(_Sample.model_validate(sample))[0][1] == "Look at  and ."
     longer = {**sample, "output": None, "messages": [{"role": "user", "content": f"{picture}{picture}Go."}]}
     assert _messages(_Sample.model_validate(longer))[0][1] == "Go."
+
+
+@pytest.mark.parametrize("words", [["export", "--to", "inspect"], ["export", "--to", "huggingface"], ["view"]])
+def test_pictures_that_can_no_longer_be_rendered_are_counted(words, tmp_path, monkeypatch, capsys):
+    """A skin that has changed since, say."""
+    run = write_run(tmp_path / "run", *calm_rows())
+    rows = Run(run).episodes(["turns"]).to_pylist()
+    prompts = [message for row in rows for turn in row["turns"] for message in turn["prompt"]]
+    shown = {part["picture"] for prompt in prompts for part in prompt["parts"] if part["picture"]}
+    lost = set(sorted(shown)[:2])
+    real = render_description
+
+    def render(description):
+        if description in lost:
+            raise ValueError("its skin has changed")
+        return real(description)
+
+    for module in ("evals.exchange.source", "evals.archive.episodes"):
+        monkeypatch.setattr(f"{module}.render_description", render)
+    png.cache_clear()
+    out = "--export" if words == ["view"] else "--out"
+    try:
+        assert cli(words[0], run, *words[1:], out, tmp_path / "out") == 0
+    finally:
+        png.cache_clear()
+    assert "could not be rendered and are not in it: 2;" in capsys.readouterr().err
