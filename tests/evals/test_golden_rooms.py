@@ -89,7 +89,7 @@ def test_notes(tmp_path, capsys, monkeypatch):
     for file in files[:2]:
         file.path.parent.mkdir()
     synced, locked = [], []
-    monkeypatch.setattr(store, "_sync", synced.append)
+    monkeypatch.setattr(store, "sync_directory", synced.append)
     monkeypatch.setattr(
         store.fcntl, "flock", lambda file, how: locked.append(how == store.fcntl.LOCK_EX | store.fcntl.LOCK_NB)
     )
