@@ -198,6 +198,7 @@ def test_playing_time_is_divided_by_the_time_of_requests_and_by_episodes(monkeyp
 
 @pytest.mark.vllm
 @pytest.mark.ray
+@pytest.mark.timeout(3600)  # five minutes alone, but many times as long beside others
 def test_the_dry_run_measures_an_engine_and_a_whole_run_beside_bare_vllm(tmp_path):
     out = tmp_path / "gpu.json"
     command = [

@@ -34,7 +34,7 @@ GAMES = [
     "cluster.runners=3",
     "cluster.commit_seconds=0.3",
     "cluster.health_seconds=1",
-    "cluster.health_timeout=10",
+    "cluster.health_timeout=60",  # a busy machine is no death; Ray tells the loss of a host
 ]
 
 
@@ -92,6 +92,7 @@ def assert_nothing_is_left(hosts: list[network_world.Host]) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.timeout(1800)  # a minute alone, but several times as long beside others
 def test_a_run_over_three_hosts_outlives_one_of_them(site, tmp_path):
     calm = tmp_path / "calm"
     one_process = ["cluster=inline", "cluster.runners=1", "model.engine.max_num_seqs=200"]
@@ -111,7 +112,7 @@ def test_a_run_over_three_hosts_outlives_one_of_them(site, tmp_path):
     assert kinds(lost) == {"replica", "runner"}, "the host to lose has work"
     site.network.lose(lost)
     done = rows(disturbed)
-    assert process.wait(timeout=100) == 0, site.log(disturbed).read_text()
+    assert process.wait(timeout=300) == 0, site.log(disturbed).read_text()
 
     assert done < planned, "the host was lost before the end"
     log = site.log(disturbed).read_text()
