@@ -290,7 +290,8 @@ def _count(number: int, frame: object) -> None:
     if _looking:
         watch = threading.Timer(NOTICE_SECONDS, _leave_unless_seen, [len(received), number])
         watch.daemon = True
-        watch.start()
+        with suppress(RuntimeError):  # out of processes: no handler raises an exception
+            watch.start()
 
 
 def _leave_unless_seen(count: int, number: int) -> None:

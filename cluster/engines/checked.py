@@ -51,10 +51,7 @@ def check_reply(reply: object, request: Request) -> None:
     """
     if not isinstance(reply, Reply):
         raise ValueError(f"{type(reply).__name__}, not a Reply")
-    for field, (is_sound, wanted) in _REPLY.items():
-        value = getattr(reply, field)
-        if not is_sound(value):
-            raise ValueError(f"a reply whose {field} is {value!r:.80}; it must be {wanted}")
+    _check_fields("a reply", reply, _REPLY)
     scores = reply.label_scores
     if scores is not None:
         _check_scores(scores, request)
@@ -68,16 +65,20 @@ def check_account(account: object) -> None:
     """
     if not isinstance(account, Account):
         raise ValueError(f"{type(account).__name__}, not an Account")
-    for field, (is_sound, wanted) in _ACCOUNT.items():
-        value = getattr(account, field)
-        if not is_sound(value):
-            raise ValueError(f"an Account whose {field} is {value!r:.80}; it must be {wanted}")
+    _check_fields("an Account", account, _ACCOUNT)
     # An engine takes back no more than what earlier sessions counted; sums in another order differ in their last digits.
     is_number = isinstance(account.spent, int | float) and math.isfinite(account.spent)
     if not is_number or not MEASURED.holds(account.spent + account.counted_before + 1e-6):
         raise ValueError(
             f"an Account whose spent is {account.spent!r:.80}; it must be a number from -counted_before to 2**53"
         )
+
+
+def _check_fields(what: str, returned: object, kinds: Mapping[str, Storable]) -> None:
+    for field, (is_sound, wanted) in kinds.items():
+        value = getattr(returned, field)
+        if not is_sound(value):
+            raise ValueError(f"{what} whose {field} is {value!r:.80}; it must be {wanted}")
 
 
 def _check_scores(scores: object, request: Request) -> None:

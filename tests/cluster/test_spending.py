@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cluster.engines.spend import Spend, SpendCapReachedError
-from cluster.storage.spending import Spending, SpendingJournal, read_spending
+from cluster.storage.spending import MergedPart, Spenders, Spending, SpendingJournal, read_spending, write_spending
 from tests.recorded_disk import RecordedDisk
 
 # --- what is asked for is written before it is asked for ---
@@ -126,3 +126,19 @@ async def test_what_was_dear_in_an_earlier_session_is_reserved_in_this_one():
     spend.add_elsewhere(10.0)
     with pytest.raises(SpendCapReachedError):
         await spend.payment(0.0).__aenter__()
+
+
+def test_a_retest_keeps_its_name_on_disk_and_in_later_sessions(tmp_path):
+    write_spending(tmp_path, Spending(2.0))
+    retest = SpendingJournal(tmp_path, retest_of=Spenders(("first",), "place"))
+    retest.note("retest", Spending(0.5))
+    retest.write()
+    (name,) = read_spending(tmp_path).retests
+    assert read_spending(tmp_path).parts(Spenders(("first",), "place")) == (
+        MergedPart(("first",), 2.0),
+        MergedPart((name,), 0.5),
+    )
+    later = SpendingJournal(tmp_path)
+    later.note("engine", Spending(1.0))
+    later.write()
+    assert read_spending(tmp_path).parts(Spenders(("first", "later"), "place"))[1] == MergedPart(("later", name), 1.5)
